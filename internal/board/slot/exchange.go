@@ -17,7 +17,11 @@ const statusFile = "/run/gatehouse-update/status.json"
 
 // Exchange is the two files by which the gateway asks root for updates and reads how
 // they go. The zero value is that of the system; Root is a folder instead, for tests.
-type Exchange struct{ Root string }
+type Exchange struct {
+	Root string
+
+	uptime func() int64 // in seconds; nil is that of the board
+}
 
 func (e Exchange) path(path string) string { return e.Root + path }
 

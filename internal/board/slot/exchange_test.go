@@ -44,13 +44,17 @@ func requests() []slot.Request {
 func TestExchange_request(t *testing.T) {
 	e, path := exchange(t)
 	for _, want := range requests() {
-		if err := e.Ask(slot.Request{ID: "earlier", Action: slot.Rollback}); err != nil {
-			t.Fatal(err)
-		}
 		if err := e.Ask(want); err != nil {
 			t.Fatal(err)
 		}
+		if err := e.Ask(slot.Request{ID: "later", Action: slot.Rollback}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("while another one waits: %v", err)
+		}
 		got, found, err := e.TakeRequest()
+		if got.Left <= 0 {
+			t.Error("it has no age")
+		}
+		got.Left = 0
 		if err != nil || !found || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %t, %v; want %+v", got, found, err, want)
 		}
@@ -63,6 +67,25 @@ func TestExchange_request(t *testing.T) {
 	}
 	if _, found, err := (slot.Exchange{Root: t.TempDir()}).TakeRequest(); err != nil || found {
 		t.Errorf("without a folder: %t, %v", found, err)
+	}
+}
+
+// A request that root could not take in time is refused, and does not come back.
+func TestExchange_TakeRequest_old(t *testing.T) {
+	for age, late := range map[int64]bool{600: false, 601: true} {
+		e, path := exchange(t)
+		uptime := int64(100)
+		e.SetUptime(func() int64 { return uptime })
+		if err := e.Ask(slot.Request{ID: "1", Action: slot.Rollback}); err != nil {
+			t.Fatal(err)
+		}
+		uptime += age
+		if _, found, err := e.TakeRequest(); late != fault.Is(err, fault.Invalid) || late == found {
+			t.Errorf("after %d s: %t, %v", age, found, err)
+		}
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("after %d s it is still there", age)
+		}
 	}
 }
 

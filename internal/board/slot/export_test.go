@@ -2,6 +2,9 @@ package slot
 
 import "crypto/sha256"
 
+// SetUptime replaces how long ago the board was started, in seconds.
+func (e *Exchange) SetUptime(uptime func() int64) { e.uptime = uptime }
+
 // SetRemount replaces how the boot partition is mounted anew.
 func (b *Board) SetRemount(remount func(folder string, readOnly bool) error) { b.remount = remount }
 

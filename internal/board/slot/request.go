@@ -50,6 +50,20 @@ type Request struct {
 	File   bool           `json:"file,omitempty"`   // it was uploaded
 	SHA256 string         `json:"sha256,omitempty"` // of the update, 64 lower-case hex digits; "" where none was stated
 	At     site.Timestamp `json:"at,omitzero"`      // when to restart; zero: at once
+	Left   int64          `json:"left,omitempty"`   // when Ask left it, in seconds since the start of the board
+}
+
+// maxAge is how long, in seconds, a request may wait for root: nobody expects an older one.
+const maxAge = 600
+
+// sinceStart returns how long ago the board was started, in seconds.
+func (e Exchange) sinceStart() int64 {
+	if e.uptime != nil {
+		return e.uptime()
+	}
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
+	return int64(now.Sec)                            //nolint:unconvert // 32 bits wide on some boards
 }
 
 // The forms of an id and of a sum.
@@ -98,23 +112,28 @@ func parseRequest(text []byte) (r Request, err error) {
 	return r, nil
 }
 
-// Ask leaves a request for root, in place of one that was not taken yet. For the gateway,
-// not to be called concurrently.
-// The error is Invalid for a request that root would refuse to read.
+// Ask leaves a request for root. For the gateway, not to be called concurrently. The error is
+// Invalid for a request that root would refuse to read, and Conflict while another one waits
+// to be taken, which root does within seconds unless it is busy.
 func (e Exchange) Ask(r Request) error {
 	if err := r.check(); err != nil {
 		return fault.Wrap(fault.Invalid, "The request for an update cannot be right", err)
 	}
+	path := e.path(filepath.Join(requestFolder, requestName))
+	if _, err := os.Lstat(path); err == nil {
+		return fault.New(fault.Conflict, "Another request for an update waits to be taken: try again in some minutes, and run gatehouse doctor if it stays")
+	}
+	r.Left = e.sinceStart()
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return durable.Write(e.path(filepath.Join(requestFolder, requestName)), append(text, '\n'), 0o600)
+	return durable.Write(path, append(text, '\n'), 0o600)
 }
 
 // TakeRequest returns the request that the gateway left and removes it, for root; false
 // when there is none. What is not a well-formed request in an ordinary file of the
-// service user is removed too, and the error is Invalid.
+// service user, or was left more than ten minutes ago, is removed too, and the error is Invalid.
 func (e Exchange) TakeRequest() (r Request, found bool, err error) {
 	folder, err := os.OpenFile(e.path(requestFolder), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,6 +155,9 @@ func (e Exchange) TakeRequest() (r Request, found bool, err error) {
 	}
 	if err != nil {
 		return Request{}, false, fault.Wrap(fault.Invalid, "The request for an update was refused", err)
+	}
+	if r.Left > 0 && e.sinceStart()-r.Left > maxAge {
+		return Request{}, false, fault.New(fault.Invalid, "The request for an update waited too long for another update or check to end: ask again")
 	}
 	return r, true, nil
 }

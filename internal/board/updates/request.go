@@ -43,7 +43,7 @@ var errWithdrawn = fault.New(fault.Forbidden, "The update is no longer permitted
 
 // Request asks root for an update, and returns the id of the request. How the update goes
 // on is in Status. Errors: Invalid for an order that cannot be right; Conflict where
-// this system is not an image with two slots, or an update is in progress; Forbidden where
+// this system is not an image with two slots, or an update or another request is in progress; Forbidden where
 // it is no longer permitted; Unavailable where root cannot be asked, and for a signed
 // command whose record cannot be made durable: nothing was asked then, and there is no id.
 func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
@@ -73,6 +73,10 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
 	})
 	s.asking.Unlock()
+	if fault.Is(err, fault.Conflict) {
+		s.end(record, site.Refused, fault.Sentence(err))
+		return id, err
+	}
 	if err != nil {
 		s.Logger.Error("the request for an update cannot be left for root", "error", err)
 		s.end(record, site.Failed, "the request could not be left for root")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +137,7 @@ const (
 
 func chief() site.Actor { return site.Actor{Origin: site.Admin, Name: "uid 0 (root)"} }
 
-// Requests that come together are left one after the other, each whole.
+// Of requests that come together one is left, whole, and the others are refused: none is lost.
 func TestService_Request_together(t *testing.T) {
 	w := newWorld(t)
 	root := slot.Exchange{Root: t.TempDir()}
@@ -145,16 +146,23 @@ func TestService_Request_together(t *testing.T) {
 	}
 	s := updates.New(updates.Config{Exchange: root, Journal: w, Store: w, Clock: w, Logger: slog.New(slog.DiscardHandler)})
 	var all sync.WaitGroup
+	var left atomic.Int64
 	for range 8 {
 		all.Go(func() {
 			for range 10 {
-				if _, err := s.Request(chief(), updates.Order{URL: where}); err != nil {
+				switch _, err := s.Request(chief(), updates.Order{URL: where}); {
+				case err == nil:
+					left.Add(1)
+				case !fault.Is(err, fault.Conflict):
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
+	if n := left.Load(); n != 1 {
+		t.Errorf("%d were left", n)
+	}
 	if r, found, err := root.TakeRequest(); !found || r.URL != where {
 		t.Errorf("root finds %+v, %t, %v", r, found, err)
 	}
@@ -264,6 +272,11 @@ func TestService_Request_fails(t *testing.T) {
 			t.Errorf("%v, asked %v", err, w.asked)
 		}
 		w.wants("requested  an uploaded file", "refused  The update is no longer permitted")
+		w.mute = fault.New(fault.Conflict, "Another request waits")
+		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) {
+			t.Error(err)
+		}
+		w.wants("requested  an uploaded file", "refused  Another request waits")
 		w.mute = errors.New("no space")
 		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Unavailable) {
 			t.Error(err)

@@ -149,7 +149,7 @@ func (a asking) Ask(r slot.Request) error {
 func TestCommands_handle_updateDurable(t *testing.T) {
 	ctx, path, root := t.Context(), filepath.Join(t.TempDir(), "gatehouse.db"), t.TempDir()
 	files := slot.Exchange{Root: root}
-	if err := errors.Join(os.MkdirAll(filepath.Join(root, "run", "gatehouse"), 0o700), files.WriteStatus(site.UpdateStatus{Image: true, Phase: site.UpdateIdle})); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "run", "gatehouse"), 0o700), files.WriteStatus(site.UpdateStatus{Image: true, Default: "a", Phase: site.UpdateIdle})); err != nil {
 		t.Fatal(err)
 	}
 	key, err := api.Generate("front-desk")
