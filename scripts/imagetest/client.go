@@ -81,7 +81,7 @@ func request(ctx context.Context, c *http.Client, method, url, bearer, body stri
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
+	if err == nil && resp.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %s", resp.Status, answer)
 	}
 	return answer, resp.Header, err

@@ -12,7 +12,8 @@
 // some. The same image is started as a Raspberry Pi 3, from U-Boot on.
 //
 // The updates of this test are made from the parts of the image. The disk has the image
-// as users get it, but for a key that signs these updates, and a shell on the console.
+// as users get it, but for a key that signs these updates, the certificate of their server,
+// and a shell on the console.
 //
 // It observes the machine through the boot partition, HTTPS, a root shell on the console and
 // a copy of the database; its updates are packed by the product's packages. A short form, one
@@ -91,8 +92,10 @@ type trial struct {
 	first  float64 // seconds that the first start took until the site file was applied
 	starts int     // of the machine, which number the logs of its console
 
-	workshop *workshop
-	updates  string // the address of the update files, for the machine
+	workshop  *workshop
+	updates   string // the address of the update files, for the machine
+	secure    string // the same with HTTPS
+	authority []byte // in PEM, of its certificate
 }
 
 func run(ctx context.Context, o options) (err error) {

@@ -13,15 +13,15 @@ import (
 	"gatehouse/internal/site"
 )
 
-// short is the short form: a version whose kernel panics must fall back, and an update must be
-// committed. To save a start, the disk begins as if "gatehouse update" had just installed the version
+// short is the short form: a version whose kernel panics must fall back, and an update that the
+// gateway is asked for must be committed. To save a start, the disk begins as if "gatehouse update" had just installed the version
 // that panics.
 func (t *trial) short(ctx context.Context) error {
 	bad := t.workshop.nextVersion()
 	if err := t.leavePending(ctx, bad); err != nil {
 		return err
 	}
-	good := candidate{}
+	good := candidate{asked: true}
 	var making errgroup.Group
 	defer func() { _ = making.Wait() }()
 	making.Go(func() (err error) { // a core is free while the machine starts

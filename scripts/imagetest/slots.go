@@ -30,6 +30,7 @@ type candidate struct {
 	file    string
 	version string
 	absent  bool // its stations do not come back
+	asked   bool // through the gateway, over HTTPS; else by root
 }
 
 // panics is an entry whose kernel panics: it finds neither a program to start in the initrd nor a
@@ -222,7 +223,8 @@ type ended struct {
 
 // expect installs an update and expects an outcome.
 func (t *trial) expect(ctx context.Context, m *machine, b candidate, want site.UpdateOutcome) (e ended, err error) {
-	if _, err := m.connect(ctx, t.name); err != nil {
+	c, err := m.connect(ctx, t.name)
+	if err != nil {
 		return e, err
 	}
 	stop, err := t.playStations(ctx, m)
@@ -235,7 +237,13 @@ func (t *trial) expect(ctx context.Context, m *machine, b candidate, want site.U
 	}
 	began := time.Now()
 	command := "gatehouse update " + t.updates + b.file
-	if err := t.install(ctx, m, command); err != nil {
+	if b.asked {
+		command = "the gateway, asked for " + t.secure + b.file
+		err = t.order(ctx, m, c, t.secure+b.file)
+	} else {
+		err = t.install(ctx, m, command)
+	}
+	if err != nil {
 		return e, err
 	}
 	before, restarted := m.starts(), time.Now()

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,8 +21,8 @@ import (
 	"gatehouse/internal/install/updatefile"
 )
 
-// What the images of this test have that those of users have not: a key of the test, and
-// a shell on the console at each start.
+// What the images of this test have that those of users have not: a key of the test, the
+// certificate of its server, and a shell on the console at each start.
 const shellOption = " gatehouse.shell"
 
 // workshop makes update files from the parts of the image.
@@ -84,7 +83,14 @@ func (t *trial) adapt(ctx context.Context) error {
 		return err
 	}
 	root := fmt.Sprintf("%s?offset=%d", t.disk, all["root-a"].start)
-	if err := replaceInRoot(ctx, root, map[string]string{updatefile.KeysFile: t.workshop.keys}); err != nil {
+	bundle := filepath.Join(t.dir, "ca-certificates.crt")
+	if err := command(ctx, "debugfs", "-R", "dump "+authorities+" "+bundle, root); err != nil {
+		return err
+	}
+	if err := appendTo(bundle, t.authority); err != nil {
+		return err
+	}
+	if err := replaceInRoot(ctx, root, map[string]string{updatefile.KeysFile: t.workshop.keys, authorities: bundle}); err != nil {
 		return err
 	}
 	for _, name := range []string{"loader/entries/gatehouse-a.conf"} {
@@ -340,20 +346,6 @@ func seal(m updatefile.Manifest, key api.PrivateKey) []byte {
 	text, _ := json.Marshal(m) // of strings and numbers
 	signature := key.SignText(append([]byte(first), text...))
 	return fmt.Appendf(nil, "%s%s %s\nmanifest %d\n%s", first, key.Public().ID, base64.StdEncoding.EncodeToString(signature), len(text), text)
-}
-
-// serveUpdates serves the update files to the machine, and returns where.
-func (t *trial) serveUpdates(ctx context.Context) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	t.updates = "http://10.0.2.2:" + port + "/" // this machine, as the emulated one sees it
-	server := &http.Server{Handler: t.offer(), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	return nil
 }
 
 // offer serves the files; below /cut each answer ends in the middle.
