@@ -127,6 +127,16 @@ func (b *Board) Running() Name { return b.running }
 // Boot returns the folder of the boot partition.
 func (b *Board) Boot() string { return b.path(bootFolder) }
 
+// siteFileFolder is there while a site file is applied: gatehouse-boot-partition.service has it.
+const siteFileFolder = "/run/gatehouse-boot-partition"
+
+// AppliesSiteFile reports whether a site file is being applied, which needs the boot partition
+// writable: Change would end that.
+func (b *Board) AppliesSiteFile() bool {
+	_, err := os.Lstat(b.path(siteFileFolder))
+	return err == nil
+}
+
 // path returns where a path of the board is.
 func (b *Board) path(path string) string { return filepath.Join(b.root, path) }
 

@@ -195,6 +195,8 @@ func (u *Updater) free() error {
 	case u.standard != running:
 		return fault.New(fault.Conflict, fmt.Sprintf(
 			"Slot %s was chosen by hand and slot %s is the default, which an update would overwrite: restart the board without choosing, then update", running, u.standard))
+	case u.Board.AppliesSiteFile():
+		return fault.New(fault.Conflict, "A site file is being applied: update when it is done, which takes some minutes at most")
 	}
 	return nil
 }
