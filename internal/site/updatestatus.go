@@ -1,7 +1,6 @@
 package site
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 )
@@ -62,7 +61,7 @@ type UpdateStatus struct {
 	At         Timestamp   `json:"at,omitzero"`       // when it restarts, in the phase UpdateWaiting
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Last       *LastUpdate `json:"last,omitempty"`
-	Tried      *LastUpdate `json:"tried,omitempty"` // the last one that was not refused, where Last was
+	Before     *LastUpdate `json:"before,omitempty"` // the last one that was not refused, where Last was
 	// TakeBack means that this start may take back the database of before another version: it
 	// follows a trial that failed, a rollback to the old data, or a version that is not the
 	// default, or the state of updates was lost.
@@ -86,7 +85,7 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	switch {
 	case s.Phase == UpdateTrial:
 	case s.Default == "":
-		all = append(all, fmt.Sprintf("No update is possible: %s.", cmp.Or(s.Trouble, "the boot partition cannot be read")))
+		all = append(all, fmt.Sprintf("No update is possible: %s.", s.Trouble))
 	case s.Default != s.Running.Slot:
 		all = append(all, fmt.Sprintf("Slot %s is the default: the next start takes it.", s.Default))
 	}
@@ -96,12 +95,12 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	if s.Last != nil {
 		all = append(all, s.Last.Sentence(zone))
 	}
-	if s.Tried != nil {
+	if s.Before != nil {
 		to := ""
-		if s.Tried.Version != "" {
-			to = ", to version " + s.Tried.Version + ","
+		if s.Before.Version != "" {
+			to = ", to version " + s.Before.Version + ","
 		}
-		all = append(all, s.Tried.sentence("The one before"+to, zone))
+		all = append(all, s.Before.sentence("The one before"+to, zone))
 	}
 	return all
 }

@@ -32,7 +32,6 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 		"idle":       {func(*site.UpdateStatus) {}, []string{runs, other}},
 		"empty":      {func(s *site.UpdateStatus) { s.Other.Version = "" }, []string{runs, "Slot b is empty."}},
 		"menu":       {func(s *site.UpdateStatus) { s.Default = "b" }, []string{runs, other, "Slot b is the default: the next start takes it."}},
-		"unreadable": {func(s *site.UpdateStatus) { s.Default = "" }, []string{runs, other, "No update is possible: the boot partition cannot be read."}},
 		"no default": {func(s *site.UpdateStatus) { s.Default, s.Trouble = "", "restore that line" }, []string{runs, other, "No update is possible: restore that line."}},
 		"fetching":   {phase(site.UpdateFetching, 42), []string{runs, other, "Version 1.3.0 is being fetched: 42 %."}},
 		"unknown":    {func(s *site.UpdateStatus) { s.Phase = site.UpdateFetching }, []string{runs, other, "An update is being fetched."}},
@@ -67,7 +66,7 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 		}},
 		"fell back, and one was refused": {func(s *site.UpdateStatus) {
 			last("1.3.0", site.UpdateFellBack, "the kernel panicked")(s)
-			s.Tried = s.Last
+			s.Before = s.Last
 			last("", site.UpdateRefused, "no signature")(s)
 		}, []string{
 			runs, other, "The last update was refused at 2026-11-23 03:00 CET: no signature.",

@@ -54,7 +54,7 @@ func writeEntry(path string, content []byte) error {
 // defaultLine is the line of loader.conf that names the default. An installer who wants
 // a shell at every start has put that entry there, perhaps with an editor that ends lines
 // with CR LF.
-var defaultLine = regexp.MustCompile(`(?m)^[ \t]*default[ \t]+gatehouse-([ab])(?:-shell)?\.conf[ \t\r]*$`)
+var defaultLine = regexp.MustCompile(`(?m)^default gatehouse-([ab])(?:-shell)?\.conf[ \t\r]*$`)
 
 // anyDefault is a line that the boot loader would take for one.
 var anyDefault = regexp.MustCompile(`(?mi)(?:^|\r)\s*default\b`)
@@ -104,7 +104,7 @@ func emptyError(n Name) error {
 }
 
 // SetDefault makes a slot the default, by one byte of loader.conf. The error is Conflict
-// for a loader.conf of another form than the image's, and for an empty slot.
+// for a loader.conf without exactly one such line, and for an empty slot.
 func (b *Board) SetDefault(n Name) error {
 	version, err := b.Installed(n)
 	if err != nil {

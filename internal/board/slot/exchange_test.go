@@ -44,11 +44,14 @@ func requests() []slot.Request {
 func TestExchange_request(t *testing.T) {
 	e, path := exchange(t)
 	for _, want := range requests() {
-		if err := e.Ask(want); err != nil {
+		if e.Asked() {
+			t.Error("a request waits already")
+		}
+		if err := e.Ask(slot.Request{ID: "earlier", Action: slot.Rollback}); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Ask(slot.Request{ID: "later", Action: slot.Rollback}); !fault.Is(err, fault.Conflict) {
-			t.Errorf("while another one waits: %v", err)
+		if err := e.Ask(want); err != nil || !e.Asked() {
+			t.Fatal(err)
 		}
 		got, found, err := e.TakeRequest()
 		if got.Left <= 0 {

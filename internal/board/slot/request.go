@@ -53,7 +53,8 @@ type Request struct {
 	Left   int64          `json:"left,omitempty"`   // when Ask left it, in seconds since the start of the board
 }
 
-// maxAge is how long, in seconds, a request may wait for root: nobody expects an older one.
+// maxAge is how long, in seconds, a request may wait for root. Who left an older one no longer expects
+// that it is carried out.
 const maxAge = 600
 
 // sinceStart returns how long ago the board was started, in seconds.
@@ -112,23 +113,25 @@ func parseRequest(text []byte) (r Request, err error) {
 	return r, nil
 }
 
-// Ask leaves a request for root. For the gateway, not to be called concurrently. The error is
-// Invalid for a request that root would refuse to read, and Conflict while another one waits
-// to be taken, which root does within seconds unless it is busy.
+// Asked reports whether a request waits to be taken, which root does within seconds unless it is busy.
+func (e Exchange) Asked() bool {
+	_, err := os.Lstat(e.path(filepath.Join(requestFolder, requestName)))
+	return err == nil
+}
+
+// Ask leaves a request for root, in place of one that was not taken yet. For the gateway,
+// not to be called concurrently.
+// The error is Invalid for a request that root would refuse to read.
 func (e Exchange) Ask(r Request) error {
 	if err := r.check(); err != nil {
 		return fault.Wrap(fault.Invalid, "The request for an update cannot be right", err)
-	}
-	path := e.path(filepath.Join(requestFolder, requestName))
-	if _, err := os.Lstat(path); err == nil {
-		return fault.New(fault.Conflict, "Another request for an update waits to be taken: try again in some minutes, and run gatehouse doctor if it stays")
 	}
 	r.Left = e.sinceStart()
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return durable.Write(path, append(text, '\n'), 0o600)
+	return durable.Write(e.path(filepath.Join(requestFolder, requestName)), append(text, '\n'), 0o600)
 }
 
 // TakeRequest returns the request that the gateway left and removes it, for root; false
@@ -157,7 +160,7 @@ func (e Exchange) TakeRequest() (r Request, found bool, err error) {
 		return Request{}, false, fault.Wrap(fault.Invalid, "The request for an update was refused", err)
 	}
 	if r.Left > 0 && e.sinceStart()-r.Left > maxAge {
-		return Request{}, false, fault.New(fault.Invalid, "The request for an update waited too long for another update or check to end: ask again")
+		return Request{}, false, fault.New(fault.Invalid, "The request for an update waited for more than ten minutes: ask again")
 	}
 	return r, true, nil
 }

@@ -127,15 +127,9 @@ func (b *Board) Running() Name { return b.running }
 // Boot returns the folder of the boot partition.
 func (b *Board) Boot() string { return b.path(bootFolder) }
 
-// siteFileFolder is there while a site file is applied: gatehouse-boot-partition.service has it.
+// siteFileFolder is there while a site file is applied. gatehouse-boot-partition.service has it, and
+// makes the boot partition read-only in the end.
 const siteFileFolder = "/run/gatehouse-boot-partition"
-
-// AppliesSiteFile reports whether a site file is being applied, which needs the boot partition
-// writable: Change would end that.
-func (b *Board) AppliesSiteFile() bool {
-	_, err := os.Lstat(b.path(siteFileFolder))
-	return err == nil
-}
 
 // path returns where a path of the board is.
 func (b *Board) path(path string) string { return filepath.Join(b.root, path) }
@@ -266,7 +260,8 @@ func (b *Board) mountedAt(folder string) (number string, err error) {
 }
 
 // Change calls change with the boot partition mounted writable, and makes what it wrote
-// durable and the partition read-only again, whatever change returns. Not to be nested.
+// durable and the partition read-only again, whatever change returns; it stays writable while
+// a site file is applied. Not to be nested.
 // It refuses a boot partition that is not on the disk that runs.
 func (b *Board) Change(change func() error) (err error) {
 	if err := b.checkBoot(); err != nil {
@@ -277,6 +272,9 @@ func (b *Board) Change(change func() error) (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, syncAll(b.Boot()))
+		if _, e := os.Lstat(b.path(siteFileFolder)); e == nil {
+			return
+		}
 		if e := b.remount(b.Boot(), true); e != nil {
 			err = errors.Join(err, fmt.Errorf("making the boot partition read-only: %w", e))
 		}

@@ -109,7 +109,8 @@ func TestBoard_Root_otherDisks(t *testing.T) {
 }
 
 func TestBoard_Change(t *testing.T) {
-	b := open(t, slottest.New(t, "1.2.3"))
+	board := slottest.New(t, "1.2.3")
+	b := open(t, board)
 	var seen []string
 	b.SetRemount(func(folder string, readOnly bool) error {
 		if folder != b.Boot() {
@@ -128,6 +129,13 @@ func TestBoard_Change(t *testing.T) {
 		if !errors.Is(err, want) || !slices.Equal(seen, []string{"rw", "change", "ro"}) {
 			t.Errorf("%v, %v", seen, err)
 		}
+	}
+	board.Write("run/gatehouse-boot-partition/.keep", "")
+	if err := b.Change(func() error { return nil }); err != nil || slices.Contains(seen[3:], "ro") {
+		t.Errorf("while a site file is applied: %v, %v", seen, err)
+	}
+	if err := os.RemoveAll(board.Path("run/gatehouse-boot-partition")); err != nil {
+		t.Fatal(err)
 	}
 	stuck := errors.New("busy")
 	b.SetRemount(func(_ string, readOnly bool) error {
@@ -367,7 +375,7 @@ func TestBoard_SetDefault(t *testing.T) {
 	b := open(t, folder)
 	for _, form := range []string{
 		"timeout 3\neditor no\ndefault gatehouse-%s.conf\n", "default gatehouse-%s-shell.conf",
-		"timeout 3\r\neditor no\r\n \tdefault \t gatehouse-%s.conf \r\n",
+		"timeout 3\r\neditor no\r\ndefault gatehouse-%s.conf \t\r\n",
 	} {
 		folder.Write("boot/efi/loader/loader.conf", fmt.Sprintf(form, slot.A))
 		for _, n := range []slot.Name{slot.B, slot.B, slot.A} {
@@ -386,7 +394,7 @@ func TestBoard_SetDefault(t *testing.T) {
 
 func TestBoard_SetDefault_otherForms(t *testing.T) {
 	for _, text := range []string{
-		"", "default gatehouse.conf\n", "default gatehouse-c.conf\n", "default gatehouse-a.conf\rdefault gatehouse-a.conf\n",
+		"", "default gatehouse.conf\n", "default gatehouse-c.conf\n", "default  gatehouse-a.conf\n", " default gatehouse-a.conf\n", "default gatehouse-a.conf\rdefault gatehouse-a.conf\n",
 		"timeout 3\rdefault gatehouse-b.conf\ndefault gatehouse-a.conf\n",
 		"default gatehouse-a.conf\ndefault gatehouse-a.conf\n", "default gatehouse-a.conf\n\tdefault gatehouse-b.conf\n",
 		"default gatehouse-a*\n", "default gatehouse-a-other.conf\n", "#default gatehouse-a.conf\n",

@@ -1,7 +1,6 @@
 package updates
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -47,6 +46,8 @@ var errWithdrawn = fault.New(fault.Forbidden, "The update is no longer permitted
 // it is no longer permitted; Unavailable where root cannot be asked, and for a signed
 // command whose record cannot be made durable: nothing was asked then, and there is no id.
 func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
 	if err := s.Check(o); err != nil {
 		return "", err
 	}
@@ -68,15 +69,9 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 	case o.Withdraw:
 		action = slot.Withdraw
 	}
-	s.asking.Lock()
 	err := s.Exchange.Ask(slot.Request{
 		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
 	})
-	s.asking.Unlock()
-	if fault.Is(err, fault.Conflict) {
-		s.end(record, site.Refused, fault.Sentence(err))
-		return id, err
-	}
 	if err != nil {
 		s.Logger.Error("the request for an update cannot be left for root", "error", err)
 		s.end(record, site.Failed, "the request could not be left for root")
@@ -99,7 +94,9 @@ func (s *Service) free() error {
 	case !status.Image:
 		return fault.New(fault.Conflict, strings.TrimSuffix(status.Advice, "."))
 	case status.Default == "":
-		return fault.New(fault.Conflict, "No update is possible: "+cmp.Or(status.Trouble, "the boot partition cannot be read"))
+		return fault.New(fault.Conflict, "No update is possible: "+status.Trouble)
+	case s.Exchange.Asked():
+		return fault.New(fault.Conflict, `Another request for an update waits to be taken: try again in some minutes; if it stays, "systemctl status gatehouse-update" says why`)
 	case status.Phase == "", status.Phase == site.UpdateIdle, status.Phase == site.UpdateWaiting: // of what waits root decides
 		return nil
 	default:

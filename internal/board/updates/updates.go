@@ -26,8 +26,10 @@ const (
 
 // Exchange is the files between the gateway and root; [slot.Exchange] satisfies it.
 type Exchange interface {
-	// Ask leaves a request for root. It is called once at a time.
+	// Ask leaves a request for root, and Asked reports whether one waits. Ask is called once at
+	// a time.
 	Ask(r slot.Request) error
+	Asked() bool
 	// ReadStatus returns what root wrote; NotFound where there is none.
 	ReadStatus() (site.UpdateStatus, error)
 }
@@ -91,8 +93,8 @@ func (s *Service) Status() site.UpdateStatus {
 	if status.Last != nil {
 		status.Last = new(*status.Last)
 	}
-	if status.Tried != nil {
-		status.Tried = new(*status.Tried)
+	if status.Before != nil {
+		status.Before = new(*status.Before)
 	}
 	return status
 }

@@ -30,6 +30,7 @@ type world struct {
 	reads   int
 	asked   []slot.Request
 	mute    error // of Ask
+	busy    bool  // a request waits
 	records []site.Record
 	full    bool  // the disk takes nothing
 	broken  error // of the store
@@ -64,6 +65,9 @@ func (w *world) Ask(r slot.Request) error {
 	}
 	return w.mute
 }
+
+// Asked is false: what was asked for is taken at once.
+func (w *world) Asked() bool { return w.busy }
 
 func (w *world) ReadStatus() (site.UpdateStatus, error) {
 	w.mu.Lock()
@@ -238,7 +242,11 @@ func TestService_Request_conflict(t *testing.T) {
 		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "restore that line") || len(w.records) > 0 {
 			t.Errorf("without a default: %v", err)
 		}
-		w.status.Default, w.status.Trouble = "a", ""
+		w.status.Default, w.status.Trouble, w.busy = "a", "", true
+		if id, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) || id != "" || len(w.records) > 0 || len(w.asked) > 0 {
+			t.Errorf("while another request waits: %v", err)
+		}
+		w.busy = false
 		for phase, free := range map[site.UpdatePhase]bool{
 			"": true, site.UpdateIdle: true, site.UpdateWaiting: true,
 			site.UpdateFetching: false, site.UpdateChecking: false, site.UpdateWriting: false, site.UpdateVerifying: false, site.UpdateRestarting: false, site.UpdateTrial: false,
@@ -272,11 +280,6 @@ func TestService_Request_fails(t *testing.T) {
 			t.Errorf("%v, asked %v", err, w.asked)
 		}
 		w.wants("requested  an uploaded file", "refused  The update is no longer permitted")
-		w.mute = fault.New(fault.Conflict, "Another request waits")
-		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) {
-			t.Error(err)
-		}
-		w.wants("requested  an uploaded file", "refused  Another request waits")
 		w.mute = errors.New("no space")
 		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Unavailable) {
 			t.Error(err)

@@ -30,8 +30,8 @@ type Updates interface {
 	Status() site.UpdateStatus
 	Sentence() string
 	// Request asks root for an update, after the record of that is durable. An error
-	// without an id: nothing was done. Conflict where the system is no image, or an update
-	// is in progress; Forbidden where the order is no longer permitted.
+	// without an id: nothing was done. Conflict where the system is no image, takes no update, or
+	// has one or a request in progress; Forbidden where the order is no longer permitted.
 	Request(by site.Actor, o updates.Order) (site.CommandID, error)
 }
 
@@ -87,7 +87,7 @@ func (c *commands) update(cmd api.Command, key api.Key) {
 	case fault.Is(err, fault.Forbidden):
 		c.forbid(cmd, answer, api.NotPermitted, "the key that signed it is no longer trusted, or updates from the cloud were switched off")
 	case fault.Is(err, fault.Conflict):
-		c.forbid(cmd, answer, api.Busy, fault.Sentence(err)+"; try again later")
+		c.forbid(cmd, answer, api.Busy, fault.Sentence(err))
 	case answer.Command != "":
 		c.end(cmd.ID, answer.Outcome, api.Result{Command: answer.Command, Message: fault.Sentence(err)})
 	default: // without a durable record; those of the refusal are kept

@@ -170,7 +170,7 @@ func ofUpdate() []defect {
 		{"update refused", ended(site.UpdateRefused, "it is older"), nil, "update: The last update to version 1.3.0 was refused at 2026-11-21 07:00 UTC: it is older."},
 		{"update refused after one that fell back", func(t *testing.T, b *board) {
 			ended(site.UpdateFellBack, "version 1.3.0 did not start")(t, b)
-			b.status.Update.Tried = b.status.Update.Last
+			b.status.Update.Before = b.status.Update.Last
 			b.status.Update.Last = &site.LastUpdate{Outcome: site.UpdateRefused, Time: site.At(now()), Reason: "it is older"}
 		}, []string{
 			"warning update: The one before, to version 1.3.0, was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
@@ -179,7 +179,7 @@ func ofUpdate() []defect {
 		{"no default", func(_ *testing.T, b *board) {
 			b.status.Update.Default, b.status.Update.Trouble = "", "restore that line"
 		}, []string{
-			"warning update: No update is possible: restore that line > mend that, on another computer if need be; then systemctl restart gatehouse-update",
+			"warning update: No update is possible: restore that line > repair that, on another computer if need be; then systemctl restart gatehouse-update",
 		}, ""},
 		{"updated", ended(site.UpdateCommitted, ""), nil, "update: The last update to version 1.3.0 was completed at 2026-11-21 07:00 UTC."},
 		{"update being written", phase(site.UpdateWriting), nil, "update: Version 1.3.0 is being written to slot b."},

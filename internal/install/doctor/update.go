@@ -36,12 +36,12 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 		switch u.Default {
 		case u.Running.Slot:
 		case "":
-			s.find(health.Warning, sentence(all[2]), "mend that, on another computer if need be; then systemctl restart gatehouse-update", all...)
+			s.find(health.Warning, sentence(all[2]), "repair that, on another computer if need be; then systemctl restart gatehouse-update", all...)
 		default:
 			s.find(health.Notice, "Slot "+u.Running.Slot+" was chosen by hand: no update is taken until the default runs", "systemctl reboot", all...)
 		}
 	}
-	if last := cmp.Or(u.Tried, u.Last); last != nil && (last.Outcome == site.UpdateFellBack || last.Outcome == site.UpdateFailed) {
+	if last := cmp.Or(u.Before, u.Last); last != nil && (last.Outcome == site.UpdateFellBack || last.Outcome == site.UpdateFailed) {
 		severity, fix := health.Warning, "remove the reason, or wait for the next version; then gatehouse update FILE"
 		if last.Outcome == site.UpdateFailed {
 			severity, fix = health.Notice, "gatehouse update FILE tries it again"

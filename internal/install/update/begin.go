@@ -8,6 +8,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // askTimeout bounds a question to the gateway.
@@ -16,8 +17,8 @@ const askTimeout = 15 * time.Second
 // begin has the next start try a slot once, and restarts the board. After the one shot is
 // set, nothing interrupts it.
 func (u *Updater) begin(ctx context.Context, w waiting) error {
-	online := u.online(ctx)
-	if u.Uptime() < stationsWithin { // soon after a start, as after a power cut, not all stations are back yet
+	online, settled := u.online(ctx)
+	if !settled {
 		online = append(online, w.Online...)
 		slices.Sort(online)
 		online = slices.Compact(online)
@@ -44,22 +45,28 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 	return fault.Wrap(fault.Unavailable, fmt.Sprintf("Version %s is ready, but the board does not restart by itself: restart it to try the version", w.Version), u.Restart(ctx))
 }
 
-// online lists the stations that are connected, which a trial must see again. A gateway
-// that does not answer has none.
-func (u *Updater) online(ctx context.Context) []site.StationID {
+// online lists the stations that are connected, which a trial must see again. They are not settled
+// soon after a start of the board or of the gateway, as after a power cut: not all are back yet. A
+// gateway that does not answer has none.
+func (u *Updater) online(ctx context.Context) (ids []site.StationID, settled bool) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	all, err := u.Gateway.Stations(ctx)
+	status, err := u.Gateway.Status(ctx)
+	var all []adminapi.Station
+	if err == nil {
+		all, err = u.Gateway.Stations(ctx)
+	}
 	if err != nil {
 		u.Log.Warn("the gateway does not list its stations: the trial will wait for none", "err", err)
 	}
-	ids := []site.StationID{}
+	ids = []site.StationID{}
 	for _, s := range all {
 		if s.Status == site.Online {
 			ids = append(ids, s.ID)
 		}
 	}
-	return ids
+	running := min(u.Uptime(), status.Clock.Now.Sub(status.Started.Time)) // the clock may have been set meanwhile
+	return ids, err == nil && running >= stationsWithin
 }
 
 // Rollback has the next start try the other slot, as an update does, at once or at a
@@ -121,7 +128,8 @@ func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out O
 			out.Version, u.Board.Version()))
 	}
 	u.touched = false
-	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at), Online: u.online(ctx)}
+	online, _ := u.online(ctx)
+	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at), Online: online}
 	if !at.IsZero() {
 		u.state.Waiting = &w
 		err = u.save()

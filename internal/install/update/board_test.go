@@ -209,6 +209,7 @@ type gateway struct {
 	now     func() time.Time
 	online  []site.StationID
 	offline []site.StationID
+	started time.Time
 	asked   func()
 	lists   func()
 	unlists error // of Stations
@@ -221,7 +222,7 @@ func (g *gateway) Status(context.Context) (adminapi.Status, error) {
 	if g.err != nil {
 		return adminapi.Status{}, g.err
 	}
-	s := adminapi.Status{Ready: g.ready, TimeZone: g.zone, Clock: adminapi.ClockStatus{Now: site.At(g.now()), Trusted: g.trusted}}
+	s := adminapi.Status{Started: site.At(g.started), Ready: g.ready, TimeZone: g.zone, Clock: adminapi.ClockStatus{Now: site.At(g.now()), Trusted: g.trusted}}
 	if !g.ready {
 		s.Conditions = []health.Condition{{Severity: health.Fatal, Summary: "The database cannot be written"}}
 	}

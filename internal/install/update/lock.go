@@ -48,7 +48,7 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		missing, err = u.load()
 	}
 	if err == nil {
-		if u.standard, err = u.Board.Default(); err != nil && patient { // the service: nobody else answers a request
+		if u.standard, err = u.Board.Default(); err != nil && patient && !missing { // the service; a lost state stays lost
 			u.decline(err)
 		}
 	}

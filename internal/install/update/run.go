@@ -156,7 +156,7 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {
-		u.refuse(err)
+		u.unreadableRequest(err)
 		return true, nil
 	}
 	if !found {
@@ -192,16 +192,23 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 
 // decline refuses what the gateway has asked for, if it has.
 func (u *Updater) decline(why error) {
-	if _, found, err := u.Exchange.TakeRequest(); found || err != nil {
+	switch _, found, err := u.Exchange.TakeRequest(); {
+	case err != nil:
+		u.unreadableRequest(err)
+	case found:
 		u.refuse(why)
 	}
 }
 
-// refuse records that a request was refused, once for the same reason.
-func (u *Updater) refuse(err error) {
-	if l := u.state.Last; l != nil && l.Outcome == site.UpdateRefused && l.Reason == fault.Text(err) {
-		return
+// unreadableRequest records that a request cannot be taken, once: it may not be possible to remove it.
+func (u *Updater) unreadableRequest(err error) {
+	if l := u.state.Last; l == nil || l.Outcome != site.UpdateRefused || l.Reason != fault.Text(err) || !u.Exchange.Asked() {
+		u.refuse(err)
 	}
+}
+
+// refuse records that a request was refused.
+func (u *Updater) refuse(err error) {
 	u.Log.Warn("a request for an update was refused", "err", err)
 	u.conclude("", site.UpdateRefused, fault.Text(err))
 	u.note()

@@ -268,8 +268,8 @@ func TestRun_refusedLater(t *testing.T) {
 			if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, "runs already") {
 				t.Errorf("the last one is %+v", s.Last)
 			}
-			if s.Tried == nil || s.Tried.Outcome != site.UpdateFellBack || s.Tried.Reason != "it hung" {
-				t.Errorf("the one before is %+v", s.Tried)
+			if s.Before == nil || s.Before.Outcome != site.UpdateFellBack || s.Before.Reason != "it hung" {
+				t.Errorf("the one before is %+v", s.Before)
 			}
 		}
 		b.upload("1.3.0")
@@ -279,7 +279,7 @@ func TestRun_refusedLater(t *testing.T) {
 		}
 		b.run("b")
 		b.settle()
-		if err := b.service(time.Minute); err != nil || b.status().Last.Outcome != site.UpdateCommitted || b.status().Tried != nil {
+		if err := b.service(time.Minute); err != nil || b.status().Last.Outcome != site.UpdateCommitted || b.status().Before != nil {
 			t.Errorf("%v, %+v", err, b.status())
 		}
 	})
@@ -304,6 +304,40 @@ func TestRun_noDefault(t *testing.T) {
 		b.Write("boot/efi/loader/loader.conf", loader)
 		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.status().Trouble != "" || b.status().Default != "a" {
 			t.Errorf("%v, %d restarts, %+v", err, b.restarts, b.status())
+		}
+	})
+}
+
+// A request does not hide that the state of updates was lost.
+func TestRun_noDefaultNoState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.Write("boot/efi/loader/loader.conf", "timeout 3\n")
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(time.Minute); !fault.Is(err, fault.Conflict) {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(b.Path("var/lib/gatehouse-update/state.json")); err == nil {
+			t.Error("there is a state")
+		}
+	})
+}
+
+// Each request has its own outcome, also where the reason is the same.
+func TestRun_refusedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		var ends []time.Time
+		for range 2 {
+			b.ask(slot.Request{Action: slot.Withdraw})
+			if err := b.service(time.Minute); err != nil || b.status().Last == nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, b.status().Last.Time.Time)
+		}
+		if !ends[1].After(ends[0]) {
+			t.Errorf("the outcomes are of %v", ends)
 		}
 	})
 }

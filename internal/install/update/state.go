@@ -30,7 +30,7 @@ type state struct {
 	Trial    *trial                `json:"trial,omitempty"`
 	Work     *work                 `json:"work,omitempty"`
 	Last     *site.LastUpdate      `json:"last,omitempty"`
-	Tried    *site.LastUpdate      `json:"tried,omitempty"`    // as in site.UpdateStatus
+	Before   *site.LastUpdate      `json:"before,omitempty"`   // as in site.UpdateStatus
 	TakeBack bool                  `json:"takeBack,omitempty"` // until the gateway has been ready
 	Strayed  bool                  `json:"strayed,omitempty"`  // what is not the default has run without a trial
 }
@@ -124,9 +124,9 @@ func (u *Updater) path(name string) string { return filepath.Join(u.Folder, name
 func (u *Updater) conclude(version string, outcome site.UpdateOutcome, reason string) {
 	switch last := u.state.Last; {
 	case outcome != site.UpdateRefused:
-		u.state.Tried = nil
+		u.state.Before = nil
 	case last != nil && last.Outcome != site.UpdateRefused:
-		u.state.Tried = last
+		u.state.Before = last
 	}
 	u.state.Last = &site.LastUpdate{Version: version, Outcome: outcome, Time: site.At(u.Now()), Reason: bounded(reason, maxReason)}
 }
@@ -154,7 +154,7 @@ func (u *Updater) tried() bool {
 // Status returns the status as the board and the state have it.
 func (u *Updater) Status() (site.UpdateStatus, error) {
 	s := site.UpdateStatus{
-		Image: true, Family: u.Board.Family(), Phase: site.UpdateIdle, Last: u.state.Last, Tried: u.state.Tried, TakeBack: u.state.TakeBack,
+		Image: true, Family: u.Board.Family(), Phase: site.UpdateIdle, Last: u.state.Last, Before: u.state.Before, TakeBack: u.state.TakeBack,
 		Running: site.SlotStatus{Slot: string(u.Board.Running()), Version: u.Board.Version()},
 		Other:   site.SlotStatus{Slot: string(u.other())},
 	}

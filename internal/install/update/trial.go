@@ -49,7 +49,6 @@ func (u *Updater) try(ctx context.Context) error {
 
 // look returns what the trial waits for, "" for nothing, or why it has failed.
 func (u *Updater) look(ctx context.Context, j *judgement) (waitingFor, failure string) {
-	age := time.Since(j.began)
 	missing, all, unwell := 0, 0, u.unwell(ctx)
 	if unwell == "" {
 		var err error
@@ -57,6 +56,7 @@ func (u *Updater) look(ctx context.Context, j *judgement) (waitingFor, failure s
 			unwell = "it does not list its stations: " + fault.Text(err)
 		}
 	}
+	age := time.Since(j.began) // now: the gateway may have been slow to answer
 	if unwell != "" {
 		j.well = time.Time{}
 		switch {

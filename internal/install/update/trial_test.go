@@ -323,12 +323,24 @@ func TestSettle_damagedState(t *testing.T) {
 // A trial waits for the stations of when the update was written too: after a power cut they
 // are not back yet when it begins. Without one, those that have left meanwhile are not waited for.
 func TestRun_stationsBefore(t *testing.T) {
-	for uptime, want := range map[time.Duration]string{time.Minute: `"online":[1,2,3,4]`, time.Hour: `"online":[3,4]`} {
-		synctest.Test(t, func(t *testing.T) { stationsBefore(t, uptime, want) })
+	for name, c := range map[string]struct {
+		since func(b *board)
+		want  string
+	}{
+		"a power cut":              {func(b *board) { b.uptime = time.Minute }, "[1,2,3,4]"},
+		"a restart of the gateway": {func(b *board) { b.uptime, b.gateway.started = time.Hour, time.Now().Add(-time.Minute) }, "[1,2,3,4]"},
+		"nothing":                  {func(b *board) { b.uptime, b.gateway.started = time.Hour, time.Now().Add(-time.Hour) }, "[3,4]"},
+		"a gateway without an answer": {func(b *board) {
+			b.uptime, b.gateway.unlists = time.Hour, errDown
+		}, "[1,2,3]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { stationsBefore(t, c.since, c.want) })
+		})
 	}
 }
 
-func stationsBefore(t *testing.T, uptime time.Duration, want string) {
+func stationsBefore(t *testing.T, since func(b *board), want string) {
 	b := newBoard(t)
 	b.settle()
 	b.gateway.online = []site.StationID{1, 2, 3}
@@ -337,13 +349,15 @@ func stationsBefore(t *testing.T, uptime time.Duration, want string) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Hour + time.Minute) // without power
-	b.uptime = uptime
+	since(b)
 	b.settle()
-	b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}
+	if b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}; b.gateway.unlists != nil {
+		b.gateway.online = nil
+	}
 	if err := b.service(time.Minute); err != nil || b.restarts != 1 {
 		t.Fatalf("%v, %d restarts", err, b.restarts)
 	}
-	if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, want) {
-		t.Errorf("%s after the start, the trial waits for others: %s", uptime, state)
+	if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, `"online":`+want) {
+		t.Errorf("the trial waits for others: %s", state)
 	}
 }

@@ -140,7 +140,6 @@ func TestUpdate_refuses(t *testing.T) {
 			}))
 		}, want: "does not start version 1.3.0 from slot b"},
 		"another SHA-256":   {raw: func(b *board) []byte { return b.genuine("1.3.0") }, sum: strings.Repeat("0", 64), want: "another SHA-256"},
-		"a site file":       {raw: func(b *board) []byte { return b.genuine("1.3.0") }, prepare: func(b *board) { b.Write("run/gatehouse-boot-partition/.keep", "") }, want: "A site file is being applied"},
 		"another start":     {raw: func(b *board) []byte { return b.genuine("1.3.0") }, prepare: func(b *board) { b.Fill("b", "1.2.9"); b.run("b") }, want: "chosen by hand"},
 		"a damaged content": {raw: func(b *board) []byte { raw := b.genuine("1.3.0"); raw[len(raw)-1] ^= 1; return raw }, want: "is damaged"},
 	} {

@@ -180,7 +180,8 @@ func (u *Updater) install(ctx context.Context, o Order) (version string, written
 		return version, written, err
 	}
 	u.state.Slots[u.other()] = content{version, f.Manifest.Schema}
-	u.state.Waiting, u.state.Work = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: u.online(ctx)}, nil
+	online, _ := u.online(ctx)
+	u.state.Waiting, u.state.Work = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: online}, nil
 	return version, written, errors.Join(u.save(), u.dropDownload()) // also one that was given up for this file
 }
 
@@ -195,8 +196,6 @@ func (u *Updater) free() error {
 	case u.standard != running:
 		return fault.New(fault.Conflict, fmt.Sprintf(
 			"Slot %s was chosen by hand and slot %s is the default, which an update would overwrite: restart the board without choosing, then update", running, u.standard))
-	case u.Board.AppliesSiteFile():
-		return fault.New(fault.Conflict, "A site file is being applied: update when it is done, which takes some minutes at most")
 	}
 	return nil
 }
