@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -430,4 +432,20 @@ func TestRun_killedInBegin(t *testing.T) {
 			t.Errorf("%v after %v, one shot %q; the board restarts: %v", err, time.Since(began), b.oneShot(), b.ends())
 		}
 	})
+}
+
+// The last resort leaves the judge its time, and the restarts two minutes of the fifteen.
+func TestFallback_timer(t *testing.T) {
+	text, err := os.ReadFile("../../../packaging/image/root/usr/lib/systemd/system/gatehouse-fallback.timer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^OnBootSec=(\d+)min$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("the timer is\n%s", text)
+	}
+	minutes, _ := strconv.Atoi(string(found[1])) // digits
+	if latest := time.Duration(minutes) * time.Minute; latest <= update.LongestTrial || latest > 13*time.Minute {
+		t.Errorf("it comes after %s, and a trial may take %s", latest, update.LongestTrial)
+	}
 }
