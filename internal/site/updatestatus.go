@@ -96,11 +96,7 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 		all = append(all, s.Last.Sentence(zone))
 	}
 	if s.Before != nil {
-		to := ""
-		if s.Before.Version != "" {
-			to = ", to version " + s.Before.Version + ","
-		}
-		all = append(all, s.Before.sentence("The one before"+to, zone))
+		all = append(all, s.Before.sentence("Before that, an update"+s.Before.to(), zone))
 	}
 	return all
 }
@@ -147,11 +143,14 @@ func (s UpdateStatus) Progress(zone *time.Location) string {
 
 // Sentence returns the sentence about how an update ended.
 func (l LastUpdate) Sentence(zone *time.Location) string {
-	to := ""
-	if l.Version != "" {
-		to = " to version " + l.Version
+	return l.sentence("The last update"+l.to(), zone)
+}
+
+func (l LastUpdate) to() string {
+	if l.Version == "" {
+		return ""
 	}
-	return l.sentence("The last update"+to, zone)
+	return " to version " + l.Version
 }
 
 func (l LastUpdate) sentence(update string, zone *time.Location) string {

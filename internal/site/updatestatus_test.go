@@ -70,7 +70,7 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 			last("", site.UpdateRefused, "no signature")(s)
 		}, []string{
 			runs, other, "The last update was refused at 2026-11-23 03:00 CET: no signature.",
-			"The one before, to version 1.3.0, was undone at 2026-11-23 03:00 CET: the kernel panicked.",
+			"Before that, an update to version 1.3.0 was undone at 2026-11-23 03:00 CET: the kernel panicked.",
 		}},
 		"refused": {last("", site.UpdateRefused, "no signature"), []string{runs, other, "The last update was refused at 2026-11-23 03:00 CET: no signature."}},
 		"failed":  {last("", site.UpdateFailed, "no room"), []string{runs, other, "The last update failed at 2026-11-23 03:00 CET: no room."}},

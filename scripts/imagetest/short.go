@@ -55,6 +55,13 @@ func (t *trial) short(ctx context.Context) error {
 	if e.starts != 1 || e.status.Running.Slot != "b" || e.status.Default != "b" {
 		return fmt.Errorf("the status is %+v", e.status)
 	}
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return err
+	}
+	if options, err := s.run(ctx, "findmnt -no OPTIONS /boot/efi"); err != nil || !strings.HasPrefix(options, "ro,") {
+		return errors.Join(err, fmt.Errorf("the boot partition is left with the options %q", options))
+	}
 	return m.pressButton(ctx)
 }
 

@@ -53,8 +53,8 @@ type Request struct {
 	Left   int64          `json:"left,omitempty"`   // when Ask left it, in seconds since the start of the board
 }
 
-// maxAge is how long, in seconds, a request may wait for root. Who left an older one no longer expects
-// that it is carried out.
+// maxAge is how long, in seconds, a request may wait for root. The gateway no longer expects an older
+// one to be carried out.
 const maxAge = 600
 
 // sinceStart returns how long ago the board was started, in seconds.
@@ -136,7 +136,8 @@ func (e Exchange) Ask(r Request) error {
 
 // TakeRequest returns the request that the gateway left and removes it, for root; false
 // when there is none. What is not a well-formed request in an ordinary file of the
-// service user, or was left more than ten minutes ago, is removed too, and the error is Invalid.
+// service user, or was left more than ten minutes ago, is removed too, and the error is Invalid:
+// r is the request then, if it can be read.
 func (e Exchange) TakeRequest() (r Request, found bool, err error) {
 	folder, err := os.OpenFile(e.path(requestFolder), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +161,7 @@ func (e Exchange) TakeRequest() (r Request, found bool, err error) {
 		return Request{}, false, fault.Wrap(fault.Invalid, "The request for an update was refused", err)
 	}
 	if r.Left > 0 && e.sinceStart()-r.Left > maxAge {
-		return Request{}, false, fault.New(fault.Invalid, "The request for an update waited for more than ten minutes: ask again")
+		return r, false, fault.New(fault.Invalid, "The request for an update waited for more than ten minutes: ask again")
 	}
 	return r, true, nil
 }

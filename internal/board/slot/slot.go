@@ -271,15 +271,21 @@ func (b *Board) Change(change func() error) (err error) {
 		return fmt.Errorf("opening the boot partition for writing: %w", err)
 	}
 	defer func() {
-		err = errors.Join(err, syncAll(b.Boot()))
-		if _, e := os.Lstat(b.path(siteFileFolder)); e == nil {
-			return
-		}
-		if e := b.remount(b.Boot(), true); e != nil {
-			err = errors.Join(err, fmt.Errorf("making the boot partition read-only: %w", e))
-		}
+		err = errors.Join(err, syncAll(b.Boot()), b.Protect())
 	}()
 	return change()
+}
+
+// Protect makes the boot partition read-only, as Change leaves it: a process that is killed
+// within Change does not.
+func (b *Board) Protect() error {
+	if _, err := os.Lstat(b.path(siteFileFolder)); err == nil {
+		return nil
+	}
+	if err := b.remount(b.Boot(), true); err != nil {
+		return fmt.Errorf("making the boot partition read-only: %w", err)
+	}
+	return nil
 }
 
 // checkBoot refuses a boot partition of another disk, such as a card with the same image

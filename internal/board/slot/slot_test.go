@@ -134,8 +134,14 @@ func TestBoard_Change(t *testing.T) {
 	if err := b.Change(func() error { return nil }); err != nil || slices.Contains(seen[3:], "ro") {
 		t.Errorf("while a site file is applied: %v, %v", seen, err)
 	}
+	if seen = nil; b.Protect() != nil || len(seen) > 0 {
+		t.Errorf("it is closed to a site file: %v", seen)
+	}
 	if err := os.RemoveAll(board.Path("run/gatehouse-boot-partition")); err != nil {
 		t.Fatal(err)
+	}
+	if b.Protect() != nil || !slices.Equal(seen, []string{"ro"}) {
+		t.Errorf("it is not closed: %v", seen)
 	}
 	stuck := errors.New("busy")
 	b.SetRemount(func(_ string, readOnly bool) error {

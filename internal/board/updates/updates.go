@@ -71,7 +71,7 @@ type Service struct {
 	status   site.UpdateStatus
 	readable bool // the last read succeeded: the next failure is logged
 
-	asking sync.Mutex // held while root is asked: the exchange takes one request at a time
+	asking sync.Mutex // held from the check of an order until root is asked: the exchange takes one request at a time
 
 	pending  []site.LastUpdate // outcomes without a record, in order; Run's own
 	recorded string            // the newest outcome, recorded or pending; Run's own

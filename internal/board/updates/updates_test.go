@@ -66,7 +66,6 @@ func (w *world) Ask(r slot.Request) error {
 	return w.mute
 }
 
-// Asked is false: what was asked for is taken at once.
 func (w *world) Asked() bool { return w.busy }
 
 func (w *world) ReadStatus() (site.UpdateStatus, error) {

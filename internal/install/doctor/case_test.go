@@ -173,7 +173,7 @@ func ofUpdate() []defect {
 			b.status.Update.Before = b.status.Update.Last
 			b.status.Update.Last = &site.LastUpdate{Outcome: site.UpdateRefused, Time: site.At(now()), Reason: "it is older"}
 		}, []string{
-			"warning update: The one before, to version 1.3.0, was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
+			"warning update: The last update to version 1.3.0 was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
 				"remove the reason, or wait for the next version; then gatehouse update FILE",
 		}, "update: The last update was refused at 2026-11-21 08:00 UTC: it is older."},
 		{"no default", func(_ *testing.T, b *board) {

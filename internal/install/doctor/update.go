@@ -46,7 +46,7 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 		if last.Outcome == site.UpdateFailed {
 			severity, fix = health.Notice, "gatehouse update FILE tries it again"
 		}
-		s.find(severity, sentence(all[len(all)-1]), fix, all...)
+		s.find(severity, sentence(last.Sentence(time.UTC)), fix, all...)
 	}
 	if !g.hasUpdateKey() {
 		s.find(health.Notice, "This image has no key of those whose updates it may take: it refuses every update",

@@ -41,6 +41,7 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 	if err := u.save(); err != nil { // it is tried all the same
 		u.Log.Warn("the state of updates was not written", "err", err)
 	}
+	u.decline(fault.New(fault.Conflict, "The board restarts to try version "+w.Version+": ask again when that has ended")) // else it would be lost
 	u.Log.Info("the board restarts to try a version", "version", w.Version, "slot", string(w.Slot), "stations", len(online))
 	return fault.Wrap(fault.Unavailable, fmt.Sprintf("Version %s is ready, but the board does not restart by itself: restart it to try the version", w.Version), u.Restart(ctx))
 }
@@ -57,7 +58,7 @@ func (u *Updater) online(ctx context.Context) (ids []site.StationID, settled boo
 		all, err = u.Gateway.Stations(ctx)
 	}
 	if err != nil {
-		u.Log.Warn("the gateway does not list its stations: the trial will wait for none", "err", err)
+		u.Log.Warn("the gateway does not list its stations", "err", err)
 	}
 	ids = []site.StationID{}
 	for _, s := range all {

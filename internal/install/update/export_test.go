@@ -4,4 +4,4 @@ package update
 func CompareVersions(a, b string) int { return compareVersions(a, b) }
 
 // LongestTrial is when the last look of a trial ends, after the start, if the gateway is slow to answer.
-const LongestTrial = stationsWithin + grace + steadyFor + lookEvery + 2*askTimeout
+const LongestTrial = stationsWithin + grace + steadyFor + 2*(lookEvery+askTimeout)

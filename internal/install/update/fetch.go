@@ -78,6 +78,7 @@ func (u *Updater) fetch(ctx context.Context, address string, keys api.Keyring) (
 	if err := d.open(sha256.Sum256([]byte(address))); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The download cannot be kept in "+u.Folder, err)
 	}
+	d.shown.at(d.have, d.from.Size) // an answer may take minutes
 	had := d.whole()
 	err = d.run(ctx)
 	if err != nil && ctx.Err() == nil && had && d.whole() && !fault.Is(err, fault.Invalid) { // the server has nothing newer to say

@@ -93,6 +93,22 @@ func (b *board) fetch(address string) error {
 // big is an update of about a megabyte.
 func (b *board) big() []byte { return b.genuine("1.3.0") }
 
+// A download is in progress from the first, however long a server takes to answer.
+func TestFetch_silent(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	ctx, cancel := context.WithCancel(t.Context())
+	address := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if s := b.status(); s.Phase != site.UpdateFetching {
+			t.Errorf("the status is %+v", s)
+		}
+		cancel()
+	}))
+	if _, err := b.updater().Update(ctx, update.Order{From: update.Source{URL: address}}); err == nil || ctx.Err() == nil {
+		t.Error(err)
+	}
+}
+
 func TestFetch_url(t *testing.T) {
 	for name, s := range map[string]*server{
 		"with an ETag":    {etag: `"one"`},

@@ -48,6 +48,11 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 		return false, err
 	}
 	defer release()
+	if first { // a process may have been killed while it changed the boot partition
+		if err := u.Board.Protect(); err != nil {
+			u.Log.Warn("the boot partition is not protected", "err", err)
+		}
+	}
 	switch {
 	case missing && u.standard != u.Board.Running():
 		u.unjudged()
@@ -156,7 +161,7 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {
-		u.unreadableRequest(err)
+		u.unreadableRequest(r, err)
 		return true, nil
 	}
 	if !found {
@@ -165,7 +170,8 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
 	switch r.Action {
 	case slot.Rollback: // data are given up at root's word alone
-		if _, err = u.goBack(ctx, r.At.Time, false); err != nil {
+		before := u.state.Last
+		if _, err = u.goBack(ctx, r.At.Time, false); err != nil && u.state.Last == before {
 			u.refuse(err)
 		}
 		return true, err
@@ -192,16 +198,22 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 
 // decline refuses what the gateway has asked for, if it has.
 func (u *Updater) decline(why error) {
-	switch _, found, err := u.Exchange.TakeRequest(); {
+	switch r, found, err := u.Exchange.TakeRequest(); {
 	case err != nil:
-		u.unreadableRequest(err)
+		u.unreadableRequest(r, err)
 	case found:
 		u.refuse(why)
+		if r.File {
+			u.removeUpload()
+		}
 	}
 }
 
 // unreadableRequest records that a request cannot be taken, once: it may not be possible to remove it.
-func (u *Updater) unreadableRequest(err error) {
+func (u *Updater) unreadableRequest(r slot.Request, err error) {
+	if r.File {
+		u.removeUpload()
+	}
 	if l := u.state.Last; l == nil || l.Outcome != site.UpdateRefused || l.Reason != fault.Text(err) || !u.Exchange.Asked() {
 		u.refuse(err)
 	}

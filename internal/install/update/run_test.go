@@ -226,7 +226,25 @@ func TestRun_stuckRestart(t *testing.T) {
 		if err := b.service(time.Minute); !errors.Is(err, errDown) || b.restarts != 1 || b.oneShot() != slot.B || b.status().Phase != site.UpdateRestarting {
 			t.Errorf("%s: %v, %d restarts, %+v", name, err, b.restarts, b.status())
 		}
+		if last := b.status().Last; last == nil || last.Version == "" {
+			t.Errorf("%s: the outcome is %+v", name, last)
+		}
 	}
+}
+
+// A request that comes as the board restarts has an outcome too.
+func TestRun_requestWhileRestarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.gateway.lists = func() { b.ask(slot.Request{Action: slot.Rollback}) }
+		if err := b.install(b.file("1.3.0")); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, "to try version 1.3.0") || (slot.Exchange{Root: b.Root}).Asked() {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
 }
 
 // A request replaces what waits, if it is an update.
@@ -300,6 +318,9 @@ func TestRun_noDefault(t *testing.T) {
 		s := b.status()
 		if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, "restore that line") || s.Trouble != s.Last.Reason || s.Default != "" {
 			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+		if _, err := os.Stat(b.Path("var/lib/gatehouse/update/upload")); err == nil {
+			t.Error("the upload is left")
 		}
 		b.Write("boot/efi/loader/loader.conf", loader)
 		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.status().Trouble != "" || b.status().Default != "a" {

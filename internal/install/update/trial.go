@@ -49,6 +49,8 @@ func (u *Updater) try(ctx context.Context) error {
 
 // look returns what the trial waits for, "" for nothing, or why it has failed.
 func (u *Updater) look(ctx context.Context, j *judgement) (waitingFor, failure string) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	missing, all, unwell := 0, 0, u.unwell(ctx)
 	if unwell == "" {
 		var err error
@@ -84,8 +86,6 @@ func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Mi
 
 // unwell says why the gateway cannot open doors, "" where it can.
 func (u *Updater) unwell(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	status, err := u.Gateway.Status(ctx)
 	if err == nil && status.Ready {
 		err = u.Serves(ctx, status)
@@ -109,8 +109,6 @@ func (u *Updater) missing(ctx context.Context) (missing, all int, err error) {
 	if len(before) == 0 {
 		return 0, 0, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	stations, err := u.Gateway.Stations(ctx)
 	if err != nil {
 		return 0, 0, err

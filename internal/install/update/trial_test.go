@@ -335,29 +335,27 @@ func TestRun_stationsBefore(t *testing.T) {
 		}, "[1,2,3]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { stationsBefore(t, c.since, c.want) })
+			synctest.Test(t, func(t *testing.T) {
+				b := newBoard(t)
+				b.settle()
+				b.gateway.online = []site.StationID{1, 2, 3}
+				at := time.Now().Add(time.Hour)
+				if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour + time.Minute) // without power
+				c.since(b)
+				b.settle()
+				if b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}; b.gateway.unlists != nil {
+					b.gateway.online = nil
+				}
+				if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+					t.Fatalf("%v, %d restarts", err, b.restarts)
+				}
+				if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, `"online":`+c.want) {
+					t.Errorf("the trial waits for others: %s", state)
+				}
+			})
 		})
-	}
-}
-
-func stationsBefore(t *testing.T, since func(b *board), want string) {
-	b := newBoard(t)
-	b.settle()
-	b.gateway.online = []site.StationID{1, 2, 3}
-	at := time.Now().Add(time.Hour)
-	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Hour + time.Minute) // without power
-	since(b)
-	b.settle()
-	if b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}; b.gateway.unlists != nil {
-		b.gateway.online = nil
-	}
-	if err := b.service(time.Minute); err != nil || b.restarts != 1 {
-		t.Fatalf("%v, %d restarts", err, b.restarts)
-	}
-	if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, `"online":`+want) {
-		t.Errorf("the trial waits for others: %s", state)
 	}
 }

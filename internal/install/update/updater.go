@@ -190,7 +190,7 @@ func (u *Updater) free() error {
 	running := u.Board.Running()
 	switch t := u.state.Trial; {
 	case u.onTrial():
-		return fault.New(fault.Conflict, fmt.Sprintf("Version %s is on trial: wait until the trial has ended, eleven minutes after the start at most", t.Version))
+		return fault.New(fault.Conflict, fmt.Sprintf("Version %s is on trial: wait until the trial has ended, twelve minutes after the start at most", t.Version))
 	case t != nil:
 		return fault.New(fault.Conflict, fmt.Sprintf("The board is about to restart into version %s: wait, or restart it yourself", t.Version))
 	case u.standard != running:
