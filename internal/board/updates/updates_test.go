@@ -298,10 +298,11 @@ func TestService_Status(t *testing.T) {
 			}
 		}
 		w.ends("1.3.0", site.UpdateFellBack, "it did not start")
+		w.set(func() { w.status.Before = &site.LastUpdate{Version: "1.2.9"} })
 		<-time.After(time.Second)
-		s.Status().Last.Version = "changed" // of the caller's copy
-		if last := s.Status().Last; last == nil || last.Version != "1.3.0" || w.reads != 2 {
-			t.Errorf("%+v after %d reads", last, w.reads)
+		s.Status().Last.Version, s.Status().Before.Version = "changed", "changed" // of the caller's copy
+		if now := s.Status(); now.Last == nil || now.Last.Version != "1.3.0" || now.Before.Version != "1.2.9" || w.reads != 2 {
+			t.Errorf("%+v, %+v after %d reads", now.Last, now.Before, w.reads)
 		}
 		w.unread = errors.New("garbage")
 		for range 3 {

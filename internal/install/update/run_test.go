@@ -346,21 +346,28 @@ func TestRun_noDefaultNoState(t *testing.T) {
 
 // Each request has its own outcome, also where the reason is the same.
 func TestRun_refusedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(t)
-		b.settle()
-		var ends []time.Time
-		for range 2 {
-			b.ask(slot.Request{Action: slot.Withdraw})
-			if err := b.service(time.Minute); err != nil || b.status().Last == nil {
-				t.Fatal(err)
-			}
-			ends = append(ends, b.status().Last.Time.Time)
-		}
-		if !ends[1].After(ends[0]) {
-			t.Errorf("the outcomes are of %v", ends)
-		}
-	})
+	for name, ask := range map[string]func(b *board){
+		"withdrawn": func(b *board) { b.ask(slot.Request{Action: slot.Withdraw}) },
+		"malformed": func(b *board) { b.Write("run/gatehouse/update-request.json", "{") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBoard(t)
+				b.settle()
+				var ends []time.Time
+				for range 2 {
+					ask(b)
+					if err := b.service(time.Minute); err != nil || b.status().Last == nil {
+						t.Fatal(err)
+					}
+					ends = append(ends, b.status().Last.Time.Time)
+				}
+				if !ends[1].After(ends[0]) {
+					t.Errorf("the outcomes are of %v", ends)
+				}
+			})
+		})
+	}
 }
 
 // Whatever the gateway's user writes, root installs nothing but a newer version that is
