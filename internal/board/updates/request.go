@@ -41,10 +41,10 @@ type Order struct {
 var errWithdrawn = fault.New(fault.Forbidden, "The update is no longer permitted")
 
 // Request asks root for an update, and returns the id of the request. How the update goes
-// on is in Status. Errors: Invalid for an order that cannot be right; Conflict where
-// this system is not an image with two slots, or an update or another request is in progress; Forbidden where
-// it is no longer permitted; Unavailable where root cannot be asked, and for a signed
-// command whose record cannot be made durable: nothing was asked then, and there is no id.
+// on is in Status. Errors: Invalid for an order that cannot be right; Conflict where this system
+// is not an image with two slots, or an update or another request is in progress; Forbidden where
+// it is no longer permitted; Unavailable where root cannot be asked, and for a signed command
+// whose record cannot be made durable: nothing was asked then, and there is no id.
 func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
