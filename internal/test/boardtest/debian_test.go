@@ -86,16 +86,6 @@ func debian(t *testing.T, suite string) string {
 	})
 }
 
-// Both are made, with the systemd that the tests run. This takes a while and has no deadlines:
-// "make check" runs it beforehand, with the time of the processor that other steps leave.
-func TestDebians(t *testing.T) {
-	onEachDebian(t, func(t *testing.T, suite string) {
-		if _, err := os.Stat(filepath.Join(debian(t, suite), "lib", "systemd", "systemd")); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // bootstrap returns the archive of a root file system in the cache, and makes it
 // when it is absent.
 func bootstrap(suite string) (string, error) {
