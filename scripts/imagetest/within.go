@@ -70,11 +70,12 @@ func (t *trial) findings() []finding {
 		{"only slot a can be started", "ls /boot/efi/gatehouse/a /boot/efi/gatehouse/b | paste -sd' '", is("/boot/efi/gatehouse/a: initrd vmlinuz  /boot/efi/gatehouse/b:")},
 		{"the entries of the start menu are a sector each", "stat -c %s /boot/efi/loader/entries/*.conf | paste -sd' '", is("512 512 512 512")},
 		{"the system log is in memory", "ls -d /run/log/journal /var/log/journal 2>/dev/null", is("/run/log/journal")},
-		{"the newest of the log of the first start is kept", "zcat /var/lib/gatehouse-log/1.log.gz | grep -c 'gatehouse-site.toml was applied'", is("1")},
 		{
 			"what the log has since then is appended, once", "systemctl reload gatehouse-log; systemctl reload gatehouse-log; zcat /var/lib/gatehouse-log/0.log.gz | grep -c 'Started gatehouse.service'",
 			is("1"),
 		},
+		{"the newest of the log of the first start is kept", "zcat /var/lib/gatehouse-log/1.log.gz | grep -c 'gatehouse-site.toml was applied'", is("1")},
+		{"to its end", "zcat /var/lib/gatehouse-log/1.log.gz | grep -m1 -c 'Stopped gatehouse.service'", is("1")},
 		{"root has no password", "passwd --status root | cut -d' ' -f2", is("L")},
 		{
 			"nothing but the gateway and DNS listens", "ss -Hltn | awk '{print $4}' | sed 's/.*://' | sort -nu | paste -sd' '",
