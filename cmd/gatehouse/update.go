@@ -274,7 +274,7 @@ func (a *app) updating(flags updateFlags, log *slog.Logger, do func(*update.Upda
 	defer gw.Close()
 	below := func(path string) string { return filepath.Join(cmp.Or(flags.board, "/"), path) }
 	return do(update.New(update.Config{
-		Board: board, Exchange: slot.Exchange{Root: flags.board}, Folder: below("/var/lib/gatehouse-update"), Data: below("/var/lib/gatehouse"),
+		Board: board, Exchange: slot.Exchange{Root: flags.board}, Folder: below("/var/lib/gatehouse-update"),
 		Keys: below(updatefile.KeysFile), Schema: sqlite.SchemaVersion(), Gateway: gw, Log: log, Serves: update.Serves,
 		Restart: func(ctx context.Context) error { return systemctl(ctx, "reboot") },
 		Wake:    func(ctx context.Context) error { return systemctl(ctx, "start", "--no-block", updateService) },

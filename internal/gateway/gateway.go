@@ -183,8 +183,10 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if g.release, err = TakeData(g.cfg.Data); err != nil {
 		return err
 	}
-	if err := newUploads(g.cfg.Data).clean(); err != nil {
-		g.log.Warn("what is left of an upload cannot be removed", "error", err)
+	if s, err := g.exchange.ReadStatus(); err == nil && s.Image {
+		if err := newUploads(g.exchange).clean(); err != nil {
+			g.log.Warn("what is left of an upload cannot be removed", "error", err)
+		}
 	}
 	stored := sqlite.Config{
 		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
@@ -309,7 +311,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlock: g.unlock.Unlock, Journal: g.journal,
 		Apply: provision.New(g.access, g.stations, g.zone, g.changes).Apply, Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
-		Status: g.Status, Database: g.db.Check, Updates: g.updates, Uploads: newUploads(g.cfg.Data), Zone: g.zone.location, Logger: g.log,
+		Status: g.Status, Database: g.db.Check, Updates: g.updates, Uploads: newUploads(g.exchange), Zone: g.zone.location, Logger: g.log,
 	})
 	g.http = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,

@@ -28,12 +28,16 @@ type board struct {
 	folder string // of uploads
 }
 
-func startBoard(t *testing.T, change func(*config.Config)) *board {
+func startBoard(t *testing.T, change func(*config.Config), before func(*board)) *board {
 	t.Helper()
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
 	change(&cfg)
-	b := &board{root: slot.Exchange{Root: t.TempDir()}, folder: filepath.Join(cfg.Data, "update")}
+	b := &board{root: slot.Exchange{Root: t.TempDir()}}
+	b.folder = filepath.Join(b.root.Root, "var", "lib", "gatehouse", "update") // wherever the data are
+	if before != nil {
+		before(b)
+	}
 	if err := os.MkdirAll(filepath.Join(b.root.Root, "run", "gatehouse"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,7 @@ func (b *board) untouched(t *testing.T, after string) {
 // An administrator asks for updates by both doors; root, the journal and every status see
 // it, and nothing has the secret in a URL that is refused.
 func TestGateway_update(t *testing.T) {
-	b := startBoard(t, func(*config.Config) {})
+	b := startBoard(t, func(*config.Config) {}, nil)
 	ctx := t.Context()
 	const secret = "hunter2canary"
 	for _, url := range []string{"https://chief:" + secret + "@example.test/x.update", "http://example.test/" + secret, "https://" + secret + "%zz", "file:///" + secret} {
@@ -155,7 +159,7 @@ func (b *board) upload(t *testing.T, v *visitor, size int, end func(feed *io.Pip
 // is cut off, or outlives the session of its sender, leaves nothing.
 func TestGateway_upload(t *testing.T) {
 	const size = 3 << 20
-	b := startBoard(t, func(*config.Config) {})
+	b := startBoard(t, func(*config.Config) {}, nil)
 	issued := b.Enrol(1042)
 	station := b.Dial(issued.MQTT)
 	go func() {
@@ -221,12 +225,10 @@ func TestGateway_upload(t *testing.T) {
 
 // What a power cut has left of an upload is removed at the next start.
 func TestGateway_uploadLeftover(t *testing.T) {
-	var folder string
-	b := startBoard(t, func(cfg *config.Config) {
-		folder = filepath.Join(cfg.Data, "update")
-		err := os.MkdirAll(folder, 0o700)
+	b := startBoard(t, func(*config.Config) {}, func(b *board) {
+		err := os.MkdirAll(b.folder, 0o700)
 		for _, name := range []string{"upload", "upload.new"} {
-			err = cmp.Or(err, os.WriteFile(filepath.Join(folder, name), []byte("u"), 0o600))
+			err = cmp.Or(err, os.WriteFile(filepath.Join(b.folder, name), []byte("u"), 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)

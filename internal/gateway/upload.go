@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"gatehouse/internal/board/durable"
+	"gatehouse/internal/board/slot"
 	"gatehouse/internal/fault"
 )
 
@@ -19,9 +20,9 @@ const uploadSpare = 64 << 20
 // install. Safe for concurrent use, but for Store.
 type uploads struct{ folder string }
 
-func newUploads(data string) uploads { return uploads{filepath.Join(data, "update")} }
+func newUploads(e slot.Exchange) uploads { return uploads{filepath.Join(e.Data(), slot.UploadFolder)} }
 
-func (u uploads) path() string { return filepath.Join(u.folder, "upload") }
+func (u uploads) path() string { return filepath.Join(u.folder, slot.UploadName) }
 
 // unfinished is the path of an upload that is not whole.
 func (u uploads) unfinished() string { return u.path() + ".new" }

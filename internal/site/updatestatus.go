@@ -125,6 +125,9 @@ func (s UpdateStatus) Progress(zone *time.Location) string {
 		if s.WaitingFor != "" {
 			return fmt.Sprintf("%s is in slot %s, to be tried at %s: the board waits for %s.", target, s.Other.Slot, moment(s.At, zone), s.WaitingFor)
 		}
+		if s.At.IsZero() {
+			return fmt.Sprintf("%s waits in slot %s: the board restarts into it at once.", target, s.Other.Slot)
+		}
 		return fmt.Sprintf("%s waits in slot %s: the board restarts into it at %s.", target, s.Other.Slot, moment(s.At, zone))
 	case UpdateRestarting:
 		if s.Default == s.Other.Slot {

@@ -42,6 +42,10 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 			runs, other,
 			"Version 1.3.0 waits in slot b: the board restarts into it at 2026-11-23 03:00 CET.",
 		}},
+		"waiting, but not for a moment": {func(s *site.UpdateStatus) {
+			phase(site.UpdateWaiting, 0)(s)
+			s.At = site.Timestamp{}
+		}, []string{runs, other, "Version 1.3.0 waits in slot b: the board restarts into it at once."}},
 		"waiting for the clock": {func(s *site.UpdateStatus) {
 			phase(site.UpdateWaiting, 0)(s)
 			s.WaitingFor = "a trusted clock"

@@ -15,7 +15,13 @@ import (
 // statusFile is what root says about updates, in a folder of root's.
 const statusFile = "/run/gatehouse-update/status.json"
 
-// Exchange is the two files by which the gateway asks root for updates and reads how
+// UploadFolder and UploadName are where an update that was uploaded is, below [Exchange.Data].
+const (
+	UploadFolder = "update"
+	UploadName   = "upload"
+)
+
+// Exchange is the files by which the gateway asks root for updates and reads how
 // they go. The zero value is that of the system; Root is a folder instead, for tests.
 type Exchange struct {
 	Root string
@@ -24,6 +30,10 @@ type Exchange struct {
 }
 
 func (e Exchange) path(path string) string { return e.Root + path }
+
+// Data returns the folder of the service user on the disk. It does not follow the
+// configuration, which may keep the data elsewhere: root and the gateway have to meet.
+func (e Exchange) Data() string { return e.path("/var/lib/gatehouse") }
 
 // WriteStatus replaces the status that everyone may read. For root.
 func (e Exchange) WriteStatus(s site.UpdateStatus) error {

@@ -31,6 +31,7 @@ type Order struct {
 	Withdraw bool      // of the version that waits for its moment
 	SHA256   string    // of the update, 64 lower-case hex digits; "" where none is stated
 	At       time.Time // when the board restarts into it; zero: as soon as it is written
+	Until    time.Time // the end of a window that At is in, for an update that is not written by then; zero: none
 
 	// For signed commands of the cloud.
 	JTI       string      // the cloud's id of it
@@ -70,7 +71,7 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 		action = slot.Withdraw
 	}
 	err := s.Exchange.Ask(slot.Request{
-		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
+		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At), Until: site.At(o.Until),
 	})
 	if err != nil {
 		s.Logger.Error("the request for an update cannot be left for root", "error", err)

@@ -151,11 +151,18 @@ func (s *Service) remember(ctx context.Context) bool {
 
 // follow notes a new outcome, and records those that wait, in order.
 func (s *Service) follow(ctx context.Context) {
-	if last := s.Status().Last; last != nil && endOf(*last) != s.recorded {
+	status := s.Status()
+	if last := status.Last; last != nil && endOf(*last) != s.recorded {
+		var recorded site.LastUpdate
+		_ = json.Unmarshal([]byte(s.recorded), &recorded) // it is empty before the first
+		// What root stated while the gateway did not run, or did not look.
+		if before := status.Before; before != nil && before.Time.After(recorded.Time.Time) {
+			s.pending = append(s.pending, *before)
+		}
 		s.recorded = endOf(*last)
 		s.pending = append(s.pending, *last)
 		if len(s.pending) > maxPending { // the disk has taken nothing for long: the newest say most
-			s.pending = s.pending[1:]
+			s.pending = s.pending[len(s.pending)-maxPending:]
 		}
 	}
 	for len(s.pending) > 0 && ctx.Err() == nil {

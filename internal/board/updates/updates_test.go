@@ -357,6 +357,26 @@ func TestService_Run(t *testing.T) {
 	})
 }
 
+// An outcome that one refused has followed, while no gateway ran, has its record too, once.
+func TestService_Run_before(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, version := range []string{"1.3.0", "1.4.0"} {
+			w.ends(version, site.UpdateFailed, "no room")
+			<-time.After(time.Minute)
+			w.set(func() { w.status.Before = w.status.Last })
+			w.ends("", site.UpdateRefused, "no key signed it")
+			w.run()()
+			w.wants("failed "+version+" no room", "refused  no key signed it")
+			<-time.After(time.Minute)
+			w.ends("", site.UpdateRefused, "for another board")
+			w.run()()
+			w.wants("refused  for another board")
+			<-time.After(time.Minute)
+		}
+	})
+}
+
 // While the disk takes nothing, outcomes wait, and no more than a few.
 func TestService_Run_disk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

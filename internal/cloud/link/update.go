@@ -76,6 +76,9 @@ func (c *commands) update(cmd api.Command, key api.Key) {
 		if order.At.Before(c.Clock.Now()) {
 			order.At = time.Time{}
 		}
+		if !order.At.IsZero() {
+			order.Until = cmd.IssuedAt.Add(cmd.Window)
+		}
 		order.Permitted = func() bool { return c.updates.allowed.Load() && c.ring.Load().Trusts(key) }
 		id, err := c.Updates.Request(site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, order)
 		return unlock.Answer{Command: id, Outcome: requested(err)}, id != "", err

@@ -145,6 +145,9 @@ func TestCommands_handle_updateWindow(t *testing.T) {
 		if at := w.update.orders[0].At; !at.Equal(cmd.Moment()) || at.IsZero() {
 			t.Errorf("at %s, want %s", at, cmd.Moment())
 		}
+		if until := w.update.orders[0].Until; !until.Equal(cmd.IssuedAt.Add(4 * time.Hour)) {
+			t.Errorf("until %s", until)
+		}
 		cmd = w.updateOf("u-2")
 		cmd.Window = time.Second
 		token := w.sign(cmd)

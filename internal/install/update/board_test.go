@@ -82,7 +82,7 @@ func (b *board) updater() *update.Updater {
 		b.t.Fatal(err)
 	}
 	cfg := update.Config{
-		Board: opened, Exchange: slot.Exchange{Root: b.Root}, Folder: b.Path("var/lib/gatehouse-update"), Data: b.Path("var/lib/gatehouse"),
+		Board: opened, Exchange: slot.Exchange{Root: b.Root}, Folder: b.Path("var/lib/gatehouse-update"),
 		Keys: b.Path("usr/lib/gatehouse-image/update-keys"), Schema: b.schema, Gateway: &b.gateway, Log: slog.New(slog.DiscardHandler),
 		Restart: func(context.Context) error { b.restarts++; return b.stuck },
 		Wake:    func(context.Context) error { b.wakes++; return nil },

@@ -3,6 +3,8 @@ package update
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"gatehouse/internal/board/slot"
@@ -169,9 +171,12 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
 	switch r.Action {
-	case slot.Rollback: // data are given up at root's word alone
+	case slot.Rollback: // data are given up, and keys trusted again, at root's word alone
 		before := u.state.Last
-		if _, err = u.goBack(ctx, r.At.Time, false); err != nil && u.state.Last == before {
+		if err = u.trusted(); err == nil {
+			_, err = u.goBack(ctx, r.At.Time, false)
+		}
+		if err != nil && u.state.Last == before {
 			u.refuse(err)
 		}
 		return true, err
@@ -181,7 +186,7 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 		}
 		return true, nil
 	}
-	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
+	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time, Until: r.Until.Time}
 	if r.SHA256 != "" {
 		o.SHA256 = new(updatefile.Sum)
 		if err := o.SHA256.UnmarshalText([]byte(r.SHA256)); err != nil {
@@ -194,6 +199,24 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 		u.removeUpload()
 	}
 	return true, err
+}
+
+// trusted refuses a return to a version that takes updates of a key that the present one does
+// not take: a new image drops a key that was stolen.
+func (u *Updater) trusted() error {
+	present, err := u.keys()
+	if err != nil {
+		return err
+	}
+	there := u.state.Slots[u.other()]
+	for _, key := range there.Keys {
+		if !slices.Contains(present, key) {
+			return fault.New(fault.Conflict, fmt.Sprintf(
+				"Version %s takes updates of a key that version %s does not trust: return to it at a shell of the board, with \"gatehouse update rollback\"",
+				there.Version, u.Board.Version()))
+		}
+	}
+	return nil
 }
 
 // decline refuses what the gateway has asked for, if it has.

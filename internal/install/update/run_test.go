@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/slot"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/install/update"
 	"gatehouse/internal/site"
@@ -74,6 +75,37 @@ func TestRun_missed(t *testing.T) {
 			t.Errorf("it restarted at %v, not %v", now.In(zone), want)
 		}
 	})
+}
+
+// An update that is not written at its moment restarts at another one within its window.
+func TestRun_window(t *testing.T) {
+	for _, c := range []struct{ late, end, from time.Duration }{
+		{late: -10 * time.Minute, end: 10 * time.Minute, from: 10 * time.Minute}, // in time
+		{late: 2 * time.Hour, end: 30 * time.Minute},
+		{late: 10 * time.Minute, end: 20 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			seen := map[time.Duration]bool{}
+			for range 4 {
+				b := newBoard(t)
+				b.settle()
+				b.upload("1.3.0")
+				began := time.Now()
+				b.ask(slot.Request{Action: slot.Update, File: true, At: site.At(began.Add(-c.late)), Until: site.At(began.Add(c.end))})
+				if err := b.service(time.Hour); err != nil || b.restarts != 1 {
+					t.Fatalf("%+v: %v, %d restarts", c, err, b.restarts)
+				}
+				after := time.Since(began)
+				if after < c.from || after > c.end+time.Minute {
+					t.Errorf("%+v: it restarts after %s", c, after)
+				}
+				seen[after] = true
+			}
+			if spread := len(seen) > 1; spread != (c.from == 0) {
+				t.Errorf("%+v: boards restart after %v", c, seen)
+			}
+		})
+	}
 }
 
 // A moment that a wrong clock has put years away, before or ahead, comes at its hour of the
@@ -534,6 +566,45 @@ func TestRun_rollback(t *testing.T) {
 		b.settle()
 		if s := b.status(); s.Phase != site.UpdateTrial || s.Running.Version != "1.2.3" || s.TakeBack {
 			t.Errorf("the status is %+v", s)
+		}
+	})
+}
+
+// The gateway may not ask for a version that takes updates of a key which the present one no
+// longer trusts; root may.
+func TestRun_rollbackToDroppedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t, 1)
+		next, err := api.Generate("next")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.trust(next) // alone: the release key of 1.2.3 was stolen
+		b.settle()
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.checkCommitted()
+		b.schema, b.restarts = 9, 0 // as if 1.3.0 had the schema of 1.2.3
+		b.settle()
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.oneShot() != "" {
+			t.Fatalf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
+		}
+		if last := b.status().Last; last.Outcome != site.UpdateRefused || !strings.Contains(last.Reason, "1.2.3 takes updates of a key") {
+			t.Errorf("the outcome is %+v", last)
+		}
+		b.trust(b.key, next) // with both, nothing is gained by it
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		b.trust(next)
+		b.run("b")
+		b.restarts = 0
+		b.settle()
+		if _, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || b.restarts != 1 {
+			t.Errorf("root is refused: %v, %d restarts", err, b.restarts)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/install/updatefile"
 	"gatehouse/internal/site"
 )
 
@@ -30,7 +31,11 @@ func (u *Updater) Settle(ctx context.Context) error {
 		u.unjudged()
 		return errMissing()
 	}
-	u.state.Slots[running] = content{u.Board.Version(), u.Schema}
+	keys, unread := u.keys()
+	if unread != nil {
+		u.Log.Warn("the keys of updates cannot be read", "err", unread)
+	}
+	u.state.Slots[running] = content{u.Board.Version(), u.Schema, keys}
 	switch t := u.state.Trial; {
 	case t == nil && u.standard != running:
 		u.state.Strayed, u.state.TakeBack = true, false
@@ -47,6 +52,16 @@ func (u *Updater) Settle(ctx context.Context) error {
 	err = errors.Join(err, u.save())
 	u.show(nil)
 	return err
+}
+
+// keys returns the keys that the version which runs takes updates of, as its image lists them.
+func (u *Updater) keys() (lines []string, err error) {
+	ring, err := updatefile.ReadKeys(u.Keys)
+	for _, id := range ring.IDs() {
+		key, _ := ring.Key(id)
+		lines = append(lines, key.String())
+	}
+	return lines, err
 }
 
 // unreadable notes that the version on trial cannot read the boot partition. If it has noted

@@ -12,15 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/slot"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/install/updatefile"
-)
-
-// uploads is the folder below the data of the gateway, which is its user's, with an upload.
-const (
-	uploads    = "update"
-	uploadName = "upload"
 )
 
 // Source is where an update comes from: one of the three is set.
@@ -96,29 +91,29 @@ func (u *Updater) openUpload() (*medium, error) {
 		return nil, err
 	}
 	defer func() { _ = folder.Close() }()
-	fd, err := unix.Openat2(int(folder.Fd()), uploadName, &unix.OpenHow{
+	fd, err := unix.Openat2(int(folder.Fd()), slot.UploadName, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})
 	if err != nil {
 		return nil, errUpload(err)
 	}
-	return openFile(os.NewFile(uintptr(fd), uploadName), nil)
+	return openFile(os.NewFile(uintptr(fd), slot.UploadName), nil)
 }
 
 // openUploads opens the folder of the upload.
 func (u *Updater) openUploads() (*os.File, error) {
-	data, err := os.Open(u.Data)
+	data, err := os.Open(u.Exchange.Data())
 	if err != nil {
 		return nil, errUpload(err)
 	}
 	defer func() { _ = data.Close() }()
-	fd, err := unix.Openat2(int(data.Fd()), uploads, &unix.OpenHow{
+	fd, err := unix.Openat2(int(data.Fd()), slot.UploadFolder, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})
 	if err != nil {
 		return nil, errUpload(err)
 	}
-	return os.NewFile(uintptr(fd), uploads), nil
+	return os.NewFile(uintptr(fd), slot.UploadFolder), nil
 }
 
 func errUpload(err error) error {
@@ -129,7 +124,7 @@ func errUpload(err error) error {
 func (u *Updater) removeUpload() {
 	folder, err := u.openUploads()
 	if err == nil {
-		err = errors.Join(unix.Unlinkat(int(folder.Fd()), uploadName, 0), folder.Close())
+		err = errors.Join(unix.Unlinkat(int(folder.Fd()), slot.UploadName, 0), folder.Close())
 	}
 	if err != nil {
 		u.Log.Warn("the upload of an update was not removed", "err", err)

@@ -37,8 +37,9 @@ type state struct {
 
 // content is what is in a slot.
 type content struct {
-	Version string `json:"version"`
-	Schema  int    `json:"schema"` // of the database that it writes
+	Version string   `json:"version"`
+	Schema  int      `json:"schema"`         // of the database that it writes
+	Keys    []string `json:"keys,omitempty"` // that it takes updates of; none before it has started
 }
 
 // work is an update that a process carries out. It holds the lock meanwhile: who finds the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -26,7 +27,6 @@ type Config struct {
 	Board    *slot.Board
 	Exchange slot.Exchange
 	Folder   string // of root alone, on a disk that lasts
-	Data     string // of the gateway, with its uploads; on the same disk
 	Keys     string // the file of the keys that are trusted
 	Schema   int    // of the database that this program writes
 	Gateway  Gateway
@@ -62,6 +62,7 @@ type Order struct {
 	From   Source
 	SHA256 *updatefile.Sum // that its file must have; nil where none was stated
 	At     time.Time       // when the board restarts; zero is at once
+	Until  time.Time       // the end of a window: an update that is not written At restarts at another moment in it; zero: none
 	Check  bool            // refuse what can be refused, and write to no slot
 }
 
@@ -179,10 +180,24 @@ func (u *Updater) install(ctx context.Context, o Order) (version string, written
 	if written, err = u.write(ctx, f); err != nil {
 		return version, written, err
 	}
-	u.state.Slots[u.other()] = content{version, f.Manifest.Schema}
+	u.state.Slots[u.other()] = content{Version: version, Schema: f.Manifest.Schema}
 	online, _ := u.online(ctx)
-	u.state.Waiting, u.state.Work = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: online}, nil
+	u.state.Waiting, u.state.Work = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(u.moment(ctx, o)), Online: online}, nil
 	return version, written, errors.Join(u.save(), u.dropDownload()) // also one that was given up for this file
+}
+
+// moment returns when the board restarts into what has just been written. One that has passed
+// meanwhile is drawn anew from what is left of the window: restarts at the end of long
+// downloads would not be spread.
+func (u *Updater) moment(ctx context.Context, o Order) time.Time {
+	if o.Until.IsZero() {
+		return o.At
+	}
+	now, trusted, _ := u.clock(ctx)
+	if left := o.Until.Sub(now); trusted && o.At.Before(now) && left > 0 {
+		return now.Add(rand.N(left)) //nolint:gosec // no secret
+	}
+	return o.At
 }
 
 // free refuses an update on a board that takes none now.

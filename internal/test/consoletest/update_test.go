@@ -82,7 +82,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("root is asked for %+v", r)
 	}
 	tab.Await(`!document.querySelector('dialog')`)
-	if info, err := os.Stat(filepath.Join(b.Config.Data, "update", "upload")); err != nil || info.Size() != 30<<20 {
+	if info, err := os.Stat(filepath.Join(b.root.Data(), slot.UploadFolder, slot.UploadName)); err != nil || info.Size() != 30<<20 {
 		t.Errorf("the upload is %v, %v", info, err)
 	}
 
@@ -118,9 +118,9 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("root is asked for %+v", r)
 	}
 
-	tab.Click("button", "Go back")
+	tab.Click("button", "Try again")
 	look(tab, "update-back")
-	tab.Click("dialog button.danger", "Go back")
+	tab.Click("dialog button.danger", "Try again")
 	if r := b.takes(t); r.Action != slot.Rollback {
 		t.Errorf("root is asked for %+v", r)
 	}
