@@ -50,7 +50,7 @@ type Request struct {
 	File   bool           `json:"file,omitempty"`   // it was uploaded
 	SHA256 string         `json:"sha256,omitempty"` // of the update, 64 lower-case hex digits; "" where none was stated
 	At     site.Timestamp `json:"at,omitzero"`      // when to restart; zero: at once
-	Until  site.Timestamp `json:"until,omitzero"`   // the end of the window that At is in; zero: none
+	Until  site.Timestamp `json:"until,omitzero"`   // the end of a window that At is in; zero: none
 	Left   int64          `json:"left,omitempty"`   // when Ask left it, in seconds since the start of the board
 }
 

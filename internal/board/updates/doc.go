@@ -6,6 +6,7 @@
 //
 // Promises: root is asked only after the record of the request was written, and for a
 // signed command only when that is durable; each outcome that root states gets one record,
-// also over restarts of the gateway, where of several the status has two at most; nothing
-// here ever holds the credentials or the query of a URL beyond the request itself.
+// also over restarts of the gateway (of those that end while it does not run, the two that
+// the status has); nothing here ever holds the credentials or the query of a URL beyond the
+// request itself.
 package updates

@@ -31,7 +31,7 @@ type Order struct {
 	Withdraw bool      // of the version that waits for its moment
 	SHA256   string    // of the update, 64 lower-case hex digits; "" where none is stated
 	At       time.Time // when the board restarts into it; zero: as soon as it is written
-	Until    time.Time // the end of a window that At is in, for an update that is not written by then; zero: none
+	Until    time.Time // the end of a window, in which an update that is written after At has another moment; zero: none
 
 	// For signed commands of the cloud.
 	JTI       string      // the cloud's id of it
@@ -181,6 +181,9 @@ func (o Order) text() string {
 	}
 	if !o.At.IsZero() {
 		text += ", restart at " + site.At(o.At).String()
+		if !o.Until.IsZero() {
+			text += " or, if it is written later, until " + site.At(o.Until).String()
+		}
 	}
 	return text
 }

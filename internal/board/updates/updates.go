@@ -73,8 +73,14 @@ type Service struct {
 
 	asking sync.Mutex // held from the check of an order until root is asked: the exchange takes one request at a time
 
-	pending  []site.LastUpdate // outcomes without a record, in order; Run's own
-	recorded string            // the newest outcome, recorded or pending; Run's own
+	pending  []outcome // without a record, in order; Run's own
+	recorded string    // the newest outcomes, recorded or pending, as in outcome; Run's own
+}
+
+// outcome is how an update has ended.
+type outcome struct {
+	site.LastUpdate
+	ends string // endOf of the one in Before of the status then, and of this one
 }
 
 // New returns the service. It starts nothing.
@@ -149,21 +155,23 @@ func (s *Service) remember(ctx context.Context) bool {
 	return err == nil
 }
 
-// follow notes a new outcome, and records those that wait, in order.
+// follow notes new outcomes, and records those that wait, in order.
 func (s *Service) follow(ctx context.Context) {
-	status := s.Status()
-	if last := status.Last; last != nil && endOf(*last) != s.recorded {
-		var recorded site.LastUpdate
-		_ = json.Unmarshal([]byte(s.recorded), &recorded) // it is empty before the first
-		// What root stated while the gateway did not run, or did not look.
-		if before := status.Before; before != nil && before.Time.After(recorded.Time.Time) {
-			s.pending = append(s.pending, *before)
+	status, ends := s.Status(), ""
+	for _, last := range []*site.LastUpdate{status.Before, status.Last} {
+		if last == nil {
+			continue
 		}
-		s.recorded = endOf(*last)
-		s.pending = append(s.pending, *last)
-		if len(s.pending) > maxPending { // the disk has taken nothing for long: the newest say most
-			s.pending = s.pending[len(s.pending)-maxPending:]
+		end := endOf(*last)
+		if ends += end; !strings.Contains(s.recorded, end) {
+			s.pending = append(s.pending, outcome{*last, ends})
 		}
+	}
+	if ends != "" {
+		s.recorded = ends
+	}
+	if n := len(s.pending); n > maxPending { // the disk has taken nothing for long: the newest say most
+		s.pending = s.pending[n-maxPending:]
 	}
 	for len(s.pending) > 0 && ctx.Err() == nil {
 		if s.record(ctx, s.pending[0]) != nil {
@@ -174,10 +182,10 @@ func (s *Service) follow(ctx context.Context) {
 }
 
 // record writes the record of an outcome.
-func (s *Service) record(ctx context.Context, last site.LastUpdate) error {
+func (s *Service) record(ctx context.Context, last outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	err := s.Store.RecordUpdate(ctx, endOf(last), site.Record{Kind: site.KindUpdate, Facts: site.Facts{
+	err := s.Store.RecordUpdate(ctx, last.ends, site.Record{Kind: site.KindUpdate, Facts: site.Facts{
 		Outcome: site.Outcome(last.Outcome), Version: last.Version, Detail: last.Reason,
 	}})
 	if err == nil {
@@ -186,7 +194,7 @@ func (s *Service) record(ctx context.Context, last site.LastUpdate) error {
 	return err
 }
 
-// endOf identifies an outcome.
+// endOf identifies an outcome: a JSON object, which is not part of another.
 func endOf(last site.LastUpdate) string {
 	text, _ := json.Marshal(last) // texts and a time can be written
 	return string(text)

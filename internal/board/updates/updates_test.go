@@ -363,7 +363,9 @@ func TestService_Run_before(t *testing.T) {
 		w := newWorld(t)
 		for _, version := range []string{"1.3.0", "1.4.0"} {
 			w.ends(version, site.UpdateFailed, "no room")
-			<-time.After(time.Minute)
+			w.set(func() { // by a clock that is set back afterwards
+				w.status.Before, w.status.Last.Time = nil, site.At(time.Now().Add(24*time.Hour))
+			})
 			w.set(func() { w.status.Before = w.status.Last })
 			w.ends("", site.UpdateRefused, "no key signed it")
 			w.run()()

@@ -72,12 +72,13 @@ func (c *commands) update(cmd api.Command, key api.Key) {
 		}
 	}()
 	answer, err := c.Unlocker.Once(cmd.ID, func() (unlock.Answer, bool, error) {
-		order := updates.Order{URL: cmd.URL, SHA256: cmd.SHA256, At: cmd.Moment(), JTI: cmd.ID}
-		if order.At.Before(c.Clock.Now()) {
-			order.At = time.Time{}
-		}
-		if !order.At.IsZero() {
-			order.Until = cmd.IssuedAt.Add(cmd.Window)
+		order := updates.Order{URL: cmd.URL, SHA256: cmd.SHA256, JTI: cmd.ID}
+		now, end := c.Clock.Now(), cmd.IssuedAt.Add(cmd.Window)
+		if cmd.Window > 0 && now.Before(end) {
+			order.At, order.Until = cmd.Moment(), end
+			if order.At.Before(now) {
+				order.At = now // written later, it has another moment
+			}
 		}
 		order.Permitted = func() bool { return c.updates.allowed.Load() && c.ring.Load().Trusts(key) }
 		id, err := c.Updates.Request(site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, order)

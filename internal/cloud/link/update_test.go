@@ -132,7 +132,8 @@ func TestCommands_handle_update(t *testing.T) {
 	})
 }
 
-// In a window the gateway restarts at a moment of its own; one that has passed is none.
+// In a window the gateway restarts at a moment of its own; one that has passed is now, and
+// none after the window.
 func TestCommands_handle_updateWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -148,14 +149,28 @@ func TestCommands_handle_updateWindow(t *testing.T) {
 		if until := w.update.orders[0].Until; !until.Equal(cmd.IssuedAt.Add(4 * time.Hour)) {
 			t.Errorf("until %s", until)
 		}
+		for i := 0; ; i++ { // one whose moment is within its first seconds
+			cmd = w.updateOf(fmt.Sprint("early-", i))
+			cmd.Window = time.Minute
+			if cmd.Moment().Before(time.Now().Add(2 * time.Second)) {
+				break
+			}
+		}
+		early := w.sign(cmd)
+		<-time.After(5 * time.Second)
+		c.Handle(early, false, time.Now())
+		synctest.Wait()
+		if o := w.update.orders[1]; !o.At.Equal(time.Now()) || !o.Until.Equal(cmd.IssuedAt.Add(time.Minute)) {
+			t.Errorf("at %s, until %s", o.At, o.Until)
+		}
 		cmd = w.updateOf("u-2")
 		cmd.Window = time.Second
 		token := w.sign(cmd)
 		<-time.After(2 * time.Second)
 		c.Handle(token, false, time.Now())
 		synctest.Wait()
-		if at := w.update.orders[1].At; !at.IsZero() {
-			t.Errorf("at %s, which has passed", at)
+		if o := w.update.orders[2]; !o.At.IsZero() || !o.Until.IsZero() {
+			t.Errorf("at %s, which has passed, until %s", o.At, o.Until)
 		}
 	})
 }

@@ -201,14 +201,18 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	return true, err
 }
 
-// trusted refuses a return to a version that takes updates of a key that the present one does
-// not take: a new image drops a key that was stolen.
+// trusted refuses a return to an older version that takes updates of a key that the present
+// one does not trust: a new image drops a key that was stolen. A newer version was accepted by
+// the keys of the present one.
 func (u *Updater) trusted() error {
 	present, err := u.keys()
 	if err != nil {
 		return err
 	}
 	there := u.state.Slots[u.other()]
+	if compareVersions(there.Version, u.Board.Version()) > 0 {
+		return nil
+	}
 	for _, key := range there.Keys {
 		if !slices.Contains(present, key) {
 			return fault.New(fault.Conflict, fmt.Sprintf(

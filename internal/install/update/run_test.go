@@ -609,6 +609,30 @@ func TestRun_rollbackToDroppedKey(t *testing.T) {
 	})
 }
 
+// What fell back may be tried again, whatever keys it trusts.
+func TestRun_triedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t, 1)
+		next, err := api.Generate("next")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.trust(b.key, next)
+		b.settle()
+		b.restart() // the power fails
+		b.trust(b.key)
+		b.restarts = 0
+		b.settle()
+		if last := b.status().Last; last.Outcome != site.UpdateFellBack {
+			t.Fatalf("the outcome is %+v", last)
+		}
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%v, %d restarts, one shot %q, %+v", err, b.restarts, b.oneShot(), b.status().Last)
+		}
+	})
+}
+
 // A version that cannot read the present database is started with the older one only.
 func TestRollback_oldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

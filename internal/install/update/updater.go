@@ -62,7 +62,7 @@ type Order struct {
 	From   Source
 	SHA256 *updatefile.Sum // that its file must have; nil where none was stated
 	At     time.Time       // when the board restarts; zero is at once
-	Until  time.Time       // the end of a window: an update that is not written At restarts at another moment in it; zero: none
+	Until  time.Time       // the end of a window, in which an update that is written after At has another moment; zero: none
 	Check  bool            // refuse what can be refused, and write to no slot
 }
 

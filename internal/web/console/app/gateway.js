@@ -84,7 +84,8 @@ function Update({ image, sentences, phase, percent, other, last, before, timeZon
 		const at = local ? momentOf(timeZone, local) : undefined;
 		return change(file.size ? put(`update/file?at=${at ?? ''}`, file, { patience: 36e5 }) : post('update', { url, at }));
 	};
-	const [verb, path, then] = phase === 'waiting' ? ['Withdraw', 'withdraw', 'Nothing restarts.'] : [(before ?? last)?.outcome === 'fell-back' ? 'Try again' : 'Go back', 'rollback', `The gateway restarts at once: ${after}`];
+	const end = before ?? last;
+	const [verb, path, then] = phase === 'waiting' ? ['Withdraw', 'withdraw', 'Nothing restarts.'] : [end?.outcome === 'fell-back' && end.version === other.version ? 'Try again' : 'Go back', 'rollback', `The gateway restarts at once: ${after}`];
 	const progress = percent > 0 && html`<progress max="100" value=${percent} aria-label="Progress"></progress>`;
 	return html`<${Block} title="Update">
 		${sentences.map((text) => html`<p>${text}</p>`)}
