@@ -1,7 +1,6 @@
 package consoletest_test
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,7 +40,7 @@ func newUpdateBoard(t *testing.T) *updateBoard {
 func (b *updateBoard) says(t *testing.T, s site.UpdateStatus) {
 	t.Helper()
 	s.Image, s.Family, s.Default = true, "gatehouse-arm64", "a"
-	s.Running, s.Other = site.SlotStatus{Slot: "a", Version: "1.2.3"}, cmp.Or(s.Other, site.SlotStatus{Slot: "b", Version: "1.2.2"})
+	s.Running, s.Other = site.SlotStatus{Slot: "a", Version: "1.2.3"}, site.SlotStatus{Slot: "b", Version: "1.2.2"}
 	if err := b.root.WriteStatus(s); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func TestUpdate(t *testing.T) {
 	tab.AwaitText("An update is in progress") // before all of it is sent
 	tab.Click("dialog button", "Cancel")
 
-	b.says(t, site.UpdateStatus{Phase: site.UpdateIdle, Other: site.SlotStatus{Slot: "b", Version: "1.3.0"}, Last: &site.LastUpdate{
+	b.says(t, site.UpdateStatus{Phase: site.UpdateIdle, Last: &site.LastUpdate{
 		Version: "1.3.0", Outcome: site.UpdateFellBack, Time: site.At(time.Date(2026, 11, 23, 3, 10, 0, 0, time.UTC)), Reason: "2 of 5 stations did not come back",
 	}})
 	tab.AwaitText("The last update to version 1.3.0 was undone at 2026-11-23 03:10 UTC: 2 of 5 stations did not come back.")
@@ -119,9 +118,9 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("root is asked for %+v", r)
 	}
 
-	tab.Click("button", "Try again")
+	tab.Click("button", "Go back")
 	look(tab, "update-back")
-	tab.Click("dialog button.danger", "Try again")
+	tab.Click("dialog button.danger", "Go back")
 	if r := b.takes(t); r.Action != slot.Rollback {
 		t.Errorf("root is asked for %+v", r)
 	}

@@ -79,13 +79,12 @@ function Backup() {
 
 const after = 'stations connect again within about a minute. Unless all is well, the present version comes back.';
 
-function Update({ image, sentences, phase, percent, other, last, before, timeZone, change }) {
+function Update({ image, sentences, phase, percent, other, timeZone, change }) {
 	const start = ({ file, url, at: local }) => {
 		const at = local ? momentOf(timeZone, local) : undefined;
 		return change(file.size ? put(`update/file?at=${at ?? ''}`, file, { patience: 36e5 }) : post('update', { url, at }));
 	};
-	const end = before ?? last;
-	const [verb, path, then] = phase === 'waiting' ? ['Withdraw', 'withdraw', 'Nothing restarts.'] : [end?.outcome === 'fell-back' && end.version === other.version ? 'Try again' : 'Go back', 'rollback', `The gateway restarts at once: ${after}`];
+	const [verb, path, then] = phase === 'waiting' ? ['Withdraw', 'withdraw', 'Nothing restarts.'] : ['Go back', 'rollback', `The gateway restarts at once: ${after}`];
 	const progress = percent > 0 && html`<progress max="100" value=${percent} aria-label="Progress"></progress>`;
 	return html`<${Block} title="Update">
 		${sentences.map((text) => html`<p>${text}</p>`)}
