@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"gatehouse/internal/board/slot"
-	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/site"
@@ -28,11 +27,10 @@ type board struct {
 	folder string // of uploads
 }
 
-func startBoard(t *testing.T, change func(*config.Config), before func(*board)) *board {
+func startBoard(t *testing.T, before func(*board)) *board {
 	t.Helper()
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
-	change(&cfg)
 	b := &board{root: slot.Exchange{Root: t.TempDir()}}
 	b.folder = filepath.Join(b.root.Root, "var", "lib", "gatehouse", "update") // wherever the data are
 	if before != nil {
@@ -84,7 +82,7 @@ func (b *board) untouched(t *testing.T, after string) {
 // An administrator asks for updates by both doors; root, the journal and every status see
 // it, and nothing has the secret in a URL that is refused.
 func TestGateway_update(t *testing.T) {
-	b := startBoard(t, func(*config.Config) {}, nil)
+	b := startBoard(t, nil)
 	ctx := t.Context()
 	const secret = "hunter2canary"
 	for _, url := range []string{"https://chief:" + secret + "@example.test/x.update", "http://example.test/" + secret, "https://" + secret + "%zz", "file:///" + secret} {
@@ -159,7 +157,7 @@ func (b *board) upload(t *testing.T, v *visitor, size int, end func(feed *io.Pip
 // is cut off, or outlives the session of its sender, leaves nothing.
 func TestGateway_upload(t *testing.T) {
 	const size = 3 << 20
-	b := startBoard(t, func(*config.Config) {}, nil)
+	b := startBoard(t, nil)
 	issued := b.Enrol(1042)
 	station := b.Dial(issued.MQTT)
 	go func() {
@@ -225,7 +223,7 @@ func TestGateway_upload(t *testing.T) {
 
 // What a power cut has left of an upload is removed at the next start.
 func TestGateway_uploadLeftover(t *testing.T) {
-	b := startBoard(t, func(*config.Config) {}, func(b *board) {
+	b := startBoard(t, func(b *board) {
 		err := os.MkdirAll(b.folder, 0o700)
 		for _, name := range []string{"upload", "upload.new"} {
 			err = cmp.Or(err, os.WriteFile(filepath.Join(b.folder, name), []byte("u"), 0o600))

@@ -515,16 +515,24 @@ func (b *board) link(to, path string) {
 	}
 }
 
+// returnable returns a board on which 1.3.0 runs for good, trusts that key, and has the
+// schema of 1.2.3 in the other slot.
+func returnable(t *testing.T, key api.PrivateKey) *board {
+	t.Helper()
+	b := tried(t, 1)
+	if err := b.service(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	b.checkCommitted()
+	b.trust(key)
+	b.schema, b.restarts = 9, 0
+	b.settle()
+	return b
+}
+
 func TestRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := tried(t, 1)
-		if err := b.service(time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		b.checkCommitted()
-		b.settle()
-		b.schema = 9 // as if 1.3.0 had the schema of 1.2.3
-		b.settle()
+		b := returnable(t, releaseKey())
 		out, err := b.updater().Rollback(t.Context(), time.Time{}, false)
 		if err != nil || out.Version != "1.2.3" || out.Slot != slot.A || b.restarts != 1 {
 			t.Fatalf("%+v, %v, %d restarts", out, err, b.restarts)
@@ -549,13 +557,7 @@ func TestRollback(t *testing.T) {
 // The gateway may ask for the version before, which is tried as root's own wish is.
 func TestRun_rollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := tried(t, 1)
-		if err := b.service(time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		b.checkCommitted()
-		b.schema, b.restarts = 9, 0 // as if 1.3.0 had the schema of 1.2.3
-		b.settle()
+		b := returnable(t, releaseKey())
 		b.ask(slot.Request{Action: slot.Rollback})
 		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
 			t.Fatalf("%v, %d restarts", err, b.restarts)
@@ -574,19 +576,11 @@ func TestRun_rollback(t *testing.T) {
 // longer trusts; root may.
 func TestRun_rollbackToDroppedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := tried(t, 1)
 		next, err := api.Generate("next")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.trust(next) // alone: the release key of 1.2.3 was stolen
-		b.settle()
-		if err := b.service(time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		b.checkCommitted()
-		b.schema, b.restarts = 9, 0 // as if 1.3.0 had the schema of 1.2.3
-		b.settle()
+		b := returnable(t, next) // alone: the release key of 1.2.3 was stolen
 		b.ask(slot.Request{Action: slot.Rollback})
 		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.oneShot() != "" {
 			t.Fatalf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
