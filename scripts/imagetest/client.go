@@ -82,17 +82,29 @@ func request(ctx context.Context, c *http.Client, method, url, bearer, body stri
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s: %s", resp.Status, answer)
+		err = refusal{fmt.Errorf("%s: %s", resp.Status, answer)}
 	}
 	return answer, resp.Header, err
 }
 
+// refusal is an answer that is no success.
+type refusal struct{ error }
+
+// login logs in. A refusal is an error at once; no answer in time is none, for a board that
+// is emulated beside other work is slow to calculate with a password.
 func (c *client) login(ctx context.Context, email, password string) error {
 	body, err := json.Marshal(map[string]string{"email": email, "password": password})
 	if err != nil {
 		return err
 	}
-	answer, _, err := request(ctx, c.http, http.MethodPost, c.base+"/v1/auth/login", "", string(body))
+	var answer []byte
+	err = await(ctx, startPatience, "the login is answered", func() (err error) {
+		answer, _, err = request(ctx, c.http, http.MethodPost, c.base+"/v1/auth/login", "", string(body))
+		if errors.As(err, new(refusal)) {
+			return final{err}
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}

@@ -82,7 +82,7 @@ func (t *trial) playStations(ctx context.Context, m *machine) (stop func(), err 
 
 // firstUnlock tries until a door has opened.
 func (t *trial) firstUnlock(ctx context.Context, c *client) error {
-	return await(ctx, time.Minute, "a door opens", func() error {
+	return await(ctx, startPatience, "a door opens", func() error {
 		id, success, err := c.unlock(ctx, t.site.Stations[0].Token, 1)
 		if err == nil && !success {
 			err = errNotOpened

@@ -54,8 +54,8 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 	t.say("first start: ready %.1f s after power on", m.onSince())
 	applied := func() error { _, err := t.readBoot(ctx, doneName); return err }
 	if err := await(ctx, startPatience, "the site file is applied and wiped", applied); err != nil {
-		result, _ := t.readBoot(ctx, resultName)
-		return fmt.Errorf("%w\ngatehouse-result.txt says:\n%s", err, result)
+		_, _ = t.sayResult(ctx) // there may be none
+		return err
 	}
 	t.first = m.onSince()
 	t.say("first start: site file applied after %.1f s", t.first)
@@ -66,11 +66,18 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 	}
 	defer stop()
 	if err := t.openDoor(ctx, c); err != nil {
-		result, _ := t.readBoot(ctx, resultName)
-		return fmt.Errorf("%w\ngatehouse-result.txt says:\n%s", err, result)
+		_, _ = t.sayResult(ctx) // there may be none
+		return err
 	}
 	t.say("first start: first door opened after %.1f s", m.onSince())
 	return nil
+}
+
+// sayResult prints and returns what gatehouse-result.txt says.
+func (t *trial) sayResult(ctx context.Context) (string, error) {
+	result, err := t.readBoot(ctx, resultName)
+	t.say("gatehouse-result.txt says:\n\t%s", strings.ReplaceAll(strings.TrimSpace(result), "\n", "\n\t"))
+	return result, err
 }
 
 // openDoor logs in and opens the first door.
@@ -84,11 +91,10 @@ func (t *trial) openDoor(ctx context.Context, c *client) error {
 // checkBoot looks at the boot partition of the machine, which is off: the result,
 // and nothing of the secrets.
 func (t *trial) checkBoot(ctx context.Context) error {
-	result, err := t.readBoot(ctx, resultName)
+	result, err := t.sayResult(ctx)
 	if err != nil {
 		return err
 	}
-	t.say("gatehouse-result.txt says:\n\t%s", strings.ReplaceAll(strings.TrimSpace(result), "\n", "\n\t"))
 	if err := t.leftOnBoot(ctx); err != nil {
 		return err
 	}
