@@ -90,8 +90,8 @@ func request(ctx context.Context, c *http.Client, method, url, bearer, body stri
 // refusal is an answer that is no success.
 type refusal struct{ error }
 
-// login logs in. A refusal is an error at once; no answer in time is none, for a board that
-// is emulated beside other work is slow to calculate with a password.
+// login logs in. A refusal is an error at once. Without an answer it tries again: the password
+// hash is slow on a board that is emulated beside other work.
 func (c *client) login(ctx context.Context, email, password string) error {
 	body, err := json.Marshal(map[string]string{"email": email, "password": password})
 	if err != nil {
