@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -25,7 +26,7 @@ func TestAttack_absentClient(t *testing.T) {
 	if gatewaytest.Torture() {
 		rounds = 500
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_UNLOCK_TTL=60s"}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", farDeadline}})
 	p.AddAccount()
 	if _, err := p.Admin.SetAdmin(t.Context(), gatewaytest.Email, true); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestAttack_absentClient(t *testing.T) {
 			t.Log(name)
 			refused := countOutcome(p, site.Refused)
 			askAndGo(t, p, c.url, access, c.body, c.http2)
-			p.Await(name+": the request is dealt with", func() bool {
+			await.Until(t, name+": the request is dealt with", func() bool {
 				return countOutcome(p, site.Refused) > refused || len(came) > 0
 			})
 			if len(came) > 0 {
@@ -144,6 +145,10 @@ func askAndGo(t *testing.T, p *gatewaytest.Program, url, bearer, body string, ht
 		t.Error("answered while it stood still")
 	}
 	_ = conn.Close()
+	await.Until(t, "the client's end has arrived", func() bool {
+		state, _ := farEnd(t, conn)
+		return state == closeWait
+	})
 	resume(t, p)
 }
 
