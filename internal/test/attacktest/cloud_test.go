@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +17,10 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -34,11 +39,9 @@ type cloudSite struct {
 // newCloudSite starts the broker, the gateway, which trusts more keys also, and the station.
 func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...api.PrivateKey) *cloudSite {
 	t.Helper()
+	need.Program(t, "mosquitto")
 	s := &cloudSite{broker: brokertest.Mosquitto(t)}
-	at, err := brokertest.FreeAddresses(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if s.key, err = api.Generate("front-desk"); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,7 @@ func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...api.PrivateKe
 		keys += "," + key.Public().String()
 	}
 	launch.Env = append([]string{
-		"GATEHOUSE_MQTT_LISTEN=" + at[0], "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys,
+		"GATEHOUSE_MQTT_LISTEN=" + ownAddress(), "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys, farDeadline,
 	}, launch.Env...)
 	s.Program = gatewaytest.Exec(t, launch)
 	status, err := s.Admin.Status(t.Context())
@@ -62,6 +65,16 @@ func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...api.PrivateKe
 	s.app = newApplication(t, s.broker.URL(), s.gateway)
 	s.awaitLink()
 	return s
+}
+
+// sites counts those of this process.
+var sites atomic.Int32 //nolint:gochecknoglobals // as the ports of a process are
+
+// ownAddress returns an address on which a gateway can listen again after a restart: its
+// host is this process's alone.
+func ownAddress() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d:%d", 128+pid>>16, pid>>8&255, pid&255, 18000+sites.Add(1))
 }
 
 // play runs the station until the test ends; it comes back after a restart.
@@ -193,7 +206,7 @@ func (a *application) results(id string) (found []api.Result) {
 func (a *application) publish(t testing.TB, leaf api.Leaf, payload []byte, retained bool) {
 	t.Helper()
 	d := a.conn.Publish(mqttclient.Message{Topic: api.Topic(a.gateway, leaf), QoS: 1, Payload: payload, Retained: retained})
-	<-d.Done()
+	await.Receive(t, "the broker has what was published", d.Done())
 	if err := d.Err(); err != nil && !strings.Contains(err.Error(), "closed") {
 		t.Error(err)
 	}
