@@ -16,8 +16,7 @@ import (
 // from all others: over a minute every attempt went to the same address.
 func TestAttack_brokenNodeOfACluster(t *testing.T) {
 	t.Parallel()
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	if !isolated(t, "mosquitto") {
 		return
 	}
 	hosts := filepath.Join(t.TempDir(), "hosts")

@@ -1,7 +1,6 @@
 package attacktest_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 )
 
 // stolen is the key of a gateway's authority in the hands of someone else.
@@ -114,10 +114,8 @@ func (s stolen) opensslAccepts(leaf *x509.Certificate, name string) bool {
 	if net.ParseIP(name) != nil {
 		which = "-verify_ip"
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "openssl", "verify", "-purpose", "sslserver", "-CAfile", s.path, which, name, path).CombinedOutput()
-	if err != nil && ctx.Err() == nil && len(out) == 0 {
+	out, err := exec.CommandContext(s.t.Context(), "openssl", "verify", "-purpose", "sslserver", "-CAfile", s.path, which, name, path).CombinedOutput() //nolint:gosec // of this test
+	if err != nil && len(out) == 0 {                                                                                                                    // a refusal has a reason
 		s.t.Fatalf("openssl: %v", err)
 	}
 	return err == nil
@@ -144,10 +142,11 @@ func foreignNames() []string {
 // Possible: a thief of the key of the gateway's authority, which every backup holds,
 // could pose as any site to the phones that trust the gateway, until 2060.
 func TestAttack_authorityKey(t *testing.T) {
+	need.Program(t, "openssl")
 	t.Parallel()
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_NAME=gatehouse", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0"}})
 	s := steal(t, p.Data)
-	if life := time.Until(s.cert.NotAfter); life > 3653*24*time.Hour {
+	if s.cert.NotAfter.After(time.Now().AddDate(10, 0, 1)) {
 		t.Errorf("the authority lives until %s", s.cert.NotAfter)
 	}
 	own, err := x509.ParseCertificate(block(t, filepath.Join(p.Data, "tls", "server.crt")))

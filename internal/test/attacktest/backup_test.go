@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"filippo.io/age"
+
+	"gatehouse/internal/test/need"
 )
 
 // repack rewrites a backup as somebody with its passphrase could: with further files of
@@ -104,9 +106,7 @@ func (b board) pack(medium string, files map[string]string, manifest map[string]
 // configuration: programs that everybody may change, the state that has a first boot
 // erase the boot partition, and with the configuration in /etc a job of cron.
 func TestAttack_namesInBackup(t *testing.T) {
-	if !asRoot(t) {
-		return
-	}
+	need.Root(t)
 	t.Parallel()
 	b := newBoard(t)
 	medium := b.back()

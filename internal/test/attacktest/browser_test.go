@@ -2,7 +2,6 @@ package attacktest_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -17,11 +16,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 )
 
 // browserPatience bounds a browser that loads one page.
-const browserPatience = 3 * time.Minute
+const browserPatience = await.Patience
 
 // browser is a program that people surf with, and that trusts an authority.
 type browser struct {
@@ -95,8 +95,7 @@ func TestAttack_authorityKey_browsers(t *testing.T) {
 	if !gatewaytest.Torture() {
 		return
 	}
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	if !isolated(t, "certutil", "chromium", "firefox-esr") {
 		return
 	}
 	hosts := filepath.Join(t.TempDir(), "hosts")
@@ -138,22 +137,26 @@ func TestAttack_authorityKey_browsers(t *testing.T) {
 func (b browser) visit(t *testing.T, home, name string, cert *tls.Certificate) *page {
 	t.Helper()
 	site := servePage(t, name, cert)
-	ctx, cancel := context.WithTimeout(t.Context(), browserPatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, b.name, b.args(home, site.url)...) //nolint:gosec // of the test's own choice
+	end := b.load(t, home, site.url)
+	defer end()
+	await.Receive(t, b.name+" has read the page of "+name+", or refused its certificate", site.judged)
+	t.Logf("%s, %s: %d pages, %d refusals", b.name, name, site.read.Load(), site.refused.Load())
+	return site
+}
+
+// load has the browser load a page until end is called.
+func (b browser) load(t testing.TB, home, url string) (end func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), b.name, b.args(home, url)...) //nolint:gosec // of the test's own choice
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-site.judged:
-	case <-ctx.Done():
+	return func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its children
+		_ = cmd.Wait()
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its children
-	_ = cmd.Wait()
-	t.Logf("%s, %s: %d pages, %d refusals", b.name, name, site.read.Load(), site.refused.Load())
-	return site
 }
 
 // command runs a program to its end.

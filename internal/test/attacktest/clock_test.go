@@ -119,7 +119,7 @@ func TestAttack_raisedFloor(t *testing.T) {
 	}
 	entitled(t, g, access, refresh, issued.StationToken)
 	g.AwaitRecord("the reset is on record", func(r site.Record) bool { return r.Kind == site.KindClockReset })
-	if sessions, err := g.Admin.Sessions(t.Context(), gatewaytest.Email); err != nil || len(sessions) != 1 || time.Until(sessions[0].Expires.Time) > 31*24*time.Hour {
+	if sessions, err := g.Admin.Sessions(t.Context(), gatewaytest.Email); err != nil || len(sessions) != 1 || sessions[0].Expires.After(time.Now().AddDate(0, 0, 31)) {
 		t.Errorf("a session of the wrong time lives on: %+v, %v", sessions, err)
 	}
 	if err := g.Stop(); err != nil {

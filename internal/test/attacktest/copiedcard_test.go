@@ -8,11 +8,13 @@ import (
 	"gatehouse/internal/health"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 )
 
 // A copied card with a client id of its own stayed connected beside the board that it was
 // copied from: one command opened the doors of both, and neither noticed.
 func TestAttack_copiedCard(t *testing.T) {
+	need.Program(t, "mosquitto")
 	t.Parallel()
 	broker := brokertest.Mosquitto(t)
 	launch := gatewaytest.Launch{Data: filepath.Join(t.TempDir(), "data"), Env: []string{"GATEHOUSE_CLOUD_URL=" + broker.URL()}}

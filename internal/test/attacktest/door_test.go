@@ -22,7 +22,7 @@ func TestAttack_flappingDoors(t *testing.T) {
 	if gatewaytest.Torture() {
 		reports = 60_000
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{farDeadline}})
 	p.AddAccount()
 	access, _ := p.Login()
 	hostile, good := p.Enrol(1), p.Enrol(2)
@@ -62,6 +62,9 @@ func TestAttack_flappingDoors(t *testing.T) {
 		s, err := p.Admin.Station(t.Context(), 1)
 		return err == nil && s.Locks[0].Status == site.Locked && s.Locks[0].Door == site.DoorClosed
 	})
+	if !p.Unlock(access, good.StationToken) { // its record comes after all of the reports
+		t.Error("the other station's door did not open")
+	}
 	p.AwaitRecord("the alarm of the failed logins", func(r site.Record) bool { return r.Kind == site.KindRefusedOften && r.Station == 1 })
 	count := map[site.Kind]int{}
 	for _, r := range p.Records() {
@@ -69,7 +72,7 @@ func TestAttack_flappingDoors(t *testing.T) {
 			count[r.Kind]++
 		}
 	}
-	minutes := int(time.Since(began)/time.Minute) + 1
+	minutes := int(time.Since(began)/time.Minute) + 1 // real time: more of it only allows more records
 	if forced := count[site.KindDoorForced]; forced < 1 || forced > minutes {
 		t.Errorf("%d records of a forced door in %d minutes", forced, minutes)
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/kit"
@@ -35,9 +35,10 @@ func TestAttack_thousandFollowers(t *testing.T) {
 	p.AddAccount()
 	f := &following{p: p, issued: p.Enrol(1042)}
 	f.addAccounts(t)
-	station := p.Dial(f.issued.MQTT)
 
 	f.open()
+	f.expect(`"offline"`)
+	station := p.Dial(f.issued.MQTT)
 	f.expect(`"online"`)
 	silent := f.dial(0, "")
 	f.report(station, 10)
@@ -132,7 +133,6 @@ func (f *following) dial(n int, last string) *app {
 		return a
 	}
 	a.conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // our own gateway
-	_ = a.conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	_, a.err = fmt.Fprintf(a.conn, "GET /local/v1/stations/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n",
 		f.issued.StationToken, f.bearers[n/kit.MaxStreamsPerAccount], last)
 	return a
@@ -178,6 +178,7 @@ func (a *app) begin() error {
 	if a.err != nil {
 		return a.err
 	}
+	_ = a.conn.SetReadDeadline(await.Deadline())
 	resp, err := http.ReadResponse(bufio.NewReader(a.conn), nil) //nolint:bodyclose // its connection is closed
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
@@ -222,6 +223,7 @@ func (f *following) expect(want string) {
 
 // event returns the next event, and takes its id.
 func (a *app) event() (string, error) {
+	_ = a.conn.SetReadDeadline(await.Deadline())
 	var block strings.Builder
 	for {
 		line, err := a.text.ReadString('\n')

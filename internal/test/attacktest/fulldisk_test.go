@@ -22,7 +22,7 @@ import (
 // opened; after a restart the same token opened it again. A hostile broker keeps every
 // token. What cannot be made durable is refused as busy, and doors open locally.
 func TestAttack_tokenOnFullDisk(t *testing.T) {
-	disk := smallDisk(t)
+	disk := smallDisk(t, "mosquitto")
 	if disk == "" {
 		return
 	}
@@ -64,7 +64,7 @@ func TestAttack_withdrawalOnFullDisk(t *testing.T) {
 	if disk == "" {
 		return
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data"), Env: []string{farDeadline}})
 	p.AddAccount()
 	one, two := p.Enrol(1), p.Enrol(2)
 	ctx, members := t.Context(), adminapi.Members{Accounts: []site.Email{gatewaytest.Email}}
@@ -120,7 +120,7 @@ func TestAttack_fullDisk_flapping(t *testing.T) {
 	if disk == "" {
 		return
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data"), Env: []string{farDeadline}})
 	p.AddAccount()
 	var site strings.Builder // too large for what is left
 	for id := range 2000 {
@@ -187,11 +187,11 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// smallDisk mounts a disk of 6 MB in the namespaces of the test, and returns "" outside.
-func smallDisk(t *testing.T) string {
+// smallDisk mounts a disk of 6 MB in the namespaces of the test, which needs these
+// programs there, and returns "" outside.
+func smallDisk(t *testing.T, programs ...string) string {
 	t.Helper()
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	if !isolated(t, programs...) {
 		return ""
 	}
 	disk := t.TempDir()
