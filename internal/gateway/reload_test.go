@@ -39,6 +39,7 @@ func reload(t *testing.T, g *gatewaytest.Gateway, cfg config.Config, err error) 
 // connection stays, whatever the configuration is.
 func TestGateway_Reload(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
+	cfg.Unlock.TTL = 5 * time.Second
 	level := new(slog.LevelVar)
 	g := gatewaytest.RunAs(t, gateway.Config{Config: cfg, Level: level})
 	g.AddAccount()

@@ -13,11 +13,13 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"gatehouse/internal/test/need"
 )
 
 // Disk is an ext4 file system on a disk that records every write and every flush that
 // reaches it, so that a test can look at what a power cut at each of them would have
-// left. It exists only inside [InNamespaces], as root.
+// left. It exists only inside [InNamespaces]; a test calls [NeedDisk] first.
 type Disk struct {
 	Dir string // where the file system is mounted
 
@@ -27,6 +29,14 @@ type Disk struct {
 
 // diskSize is the size of a disk, in bytes.
 const diskSize = 24 << 20
+
+// NeedDisk needs what a [Disk] does: root itself may mount file systems of disks, and no
+// other user of a namespace.
+func NeedDisk(t testing.TB) {
+	t.Helper()
+	need.Root(t)
+	need.Program(t, "mke2fs")
+}
 
 // NewDisk makes an empty file system and mounts it. It records nothing before
 // [Disk.Record].

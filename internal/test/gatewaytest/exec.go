@@ -22,8 +22,8 @@ const tortureVariable = "GATEHOUSETEST_TORTURE"
 func Torture() bool { return os.Getenv(tortureVariable) != "" }
 
 // Launch says how [Exec] starts the binary. Its zero value is a gateway on free
-// loopback ports with its data in a temporary folder, and without bounds on the unlocks
-// of the one account.
+// loopback ports with its data in a temporary folder, without bounds on the unlocks of
+// the one account, and with a minute for each of them.
 type Launch struct {
 	Data string   // data folder; "": a temporary one
 	Tags string   // build tags of the binary; "": none, as it is shipped
@@ -78,7 +78,8 @@ func (p *Program) Start() {
 	p.Process = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // ended by Kill
 	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data, "GATEHOUSE_ADMIN_SOCKET="+p.launch.Socket,
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0",
-		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0")
+		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0",
+		"GATEHOUSE_UNLOCK_TTL="+farTTL.String())
 	p.Process.Env = append(p.Process.Env, p.launch.Env...)
 	var out io.Writer = &p.log
 	if p.launch.Log != nil {

@@ -16,6 +16,7 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -26,8 +27,9 @@ const (
 	Password = "example-password-1"
 )
 
-// patience bounds every wait of a test; it is no measure of speed.
-const patience = 30 * time.Second
+// farTTL is the deadline of an unlock in tests that are not about it: the longest there is.
+// A test in which a station does not answer sets its own.
+const farTTL = time.Minute
 
 // Gateway is one running gateway.
 type Gateway struct {
@@ -47,14 +49,15 @@ type Gateway struct {
 }
 
 // Configure returns a configuration for a test: free ports on loopback, data in a
-// temporary folder, cheap password hashes, no bounds on the unlocks of the one account.
+// temporary folder, cheap password hashes, no bounds on the unlocks of the one account,
+// a minute for each of them.
 func Configure(t testing.TB) config.Config {
 	t.Helper()
 	cfg := config.Defaults(nil)
 	cfg.Data = filepath.Join(t.TempDir(), "data")
 	cfg.HTTP.Listen, cfg.MQTT.Listen = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
 	cfg.Login.HashMemory, cfg.Login.HashTime = 64*1024, 1
-	cfg.Unlock.AccountRate, cfg.Unlock.AccountPending = 0, 0
+	cfg.Unlock.AccountRate, cfg.Unlock.AccountPending, cfg.Unlock.TTL = 0, 0, farTTL
 	return cfg
 }
 
@@ -183,9 +186,7 @@ type Answer struct {
 // Do sends a request; bearer and body may be empty.
 func (g *Gateway) Do(method, path, bearer string, body []byte) Answer {
 	g.T.Helper()
-	ctx, cancel := context.WithTimeout(g.T.Context(), patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, g.HTTP+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(await.Context(g.T), method, g.HTTP+path, bytes.NewReader(body))
 	if err != nil {
 		g.T.Fatal(err)
 	}
@@ -254,20 +255,10 @@ func (g *Gateway) AwaitRecord(what string, match func(site.Record) bool) (found 
 	return found
 }
 
-// Await asks again and again, at most for patience.
+// Await is [await.Until]; the log of the gateway follows the failure.
 func (g *Gateway) Await(what string, ok func() bool) {
 	g.T.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			g.T.Fatalf("waited in vain until %s\n%s", what, g.Log())
-		}
-	}
+	await.Until(g.T, what, ok)
 }
 
 // lockedBuffer is a buffer that several goroutines may write to.

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/test/need"
 )
 
 // inside says to the test process that it is the one in the namespaces.
@@ -19,8 +22,9 @@ const inside = "GATEHOUSETEST_INSIDE"
 // namespace of its own, as root there, and reports false in the process outside,
 // whose test then ends with the other's result. So a test may cut links and fill
 // disks without touching the machine, and needs no privilege where unprivileged
-// user namespaces are allowed. A test that runs the
-// binary inside calls [Binary] first.
+// user namespaces are allowed; elsewhere the test is skipped. A test that runs the binary
+// inside calls [Binary] first, and one that needs more of the machine calls package need
+// first: inside, nothing is skipped.
 func InNamespaces(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
@@ -30,12 +34,14 @@ func InNamespaces(t *testing.T) bool {
 		}
 		return true
 	}
-	timeout := "5m"
-	if Torture() {
-		timeout = "6h"
+	need.Namespaces(t)
+	need.Program(t, "ip", "nft")
+	var timeout time.Duration // none
+	if end, ok := t.Deadline(); ok {
+		timeout = time.Until(end) * 9 / 10 // real time: before the test outside ends, to tell where it stood
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeout)
-	cmd.Env = append(os.Environ(), inside+"="+t.Name(), binaryVariable+"="+built.dir)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeout.String())
+	cmd.Env = append(os.Environ(), inside+"="+t.Name(), binaryVariable+"="+built.dir, "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Getuid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER

@@ -9,8 +9,8 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -118,7 +118,7 @@ func (s *Station) connectBody() []byte {
 	if s.Persist {
 		flags &^= 2
 	}
-	body = append(body, s.Version, flags, 0, 60)
+	body = append(body, s.Version, flags, 0, 120) // the longest keepalive that the gateway grants
 	if s.Version == 5 && s.Persist {
 		body = append(body, 5, 0x11, 0xff, 0xff, 0xff, 0xff) // session expiry: never
 	} else if s.Version == 5 {
@@ -150,7 +150,7 @@ func (s *Station) TrySend(first byte, body []byte) error {
 }
 
 func (s *Station) read() (first byte, body []byte, err error) {
-	if err := s.Conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.Conn.SetReadDeadline(await.Deadline()); err != nil {
 		return 0, nil, err
 	}
 	if first, err = s.in.ReadByte(); err != nil {
