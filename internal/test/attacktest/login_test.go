@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -92,9 +93,7 @@ func throttledGateway(t *testing.T) *gatewaytest.Program {
 // patient, when the gateway said to come back.
 func owner(t *testing.T, from, at string, patient bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	p := phoneAt(from)
+	ctx, p := await.Context(t), phoneAt(from)
 	for {
 		status, retry := p.login(ctx, at, gatewaytest.Email, gatewaytest.Password)
 		if status == http.StatusOK {
@@ -104,10 +103,7 @@ func owner(t *testing.T, from, at string, patient bool) {
 			t.Errorf("the right password from %s is answered with %d", from, status)
 			return
 		}
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
-		}
+		wait(ctx, retry)
 	}
 }
 
@@ -123,7 +119,7 @@ func flood(t *testing.T, n int, call func(ctx context.Context, i, round int)) (s
 			call(ctx, i, 0)
 			begun.Done()
 			for round := 1; ctx.Err() == nil; round++ {
-				<-time.After(10 * time.Millisecond)
+				wait(ctx, 10*time.Millisecond)
 				call(ctx, i, round)
 			}
 		})
@@ -159,17 +155,15 @@ func TestAttack_login(t *testing.T) {
 	owner(t, "10.66.3.1", gateIPv4, false)
 	owner(t, "10.66.1.1", gateIPv4, false)
 
-	for range 12 { // what comes over loopback is refused when it is wrong
-		fail(gateLocal, gateLocal, gatewaytest.Email)
+	lockOut := func(from, at string) {
+		await.Until(t, "the wrong passwords from "+from+" are too many", func() bool {
+			return fail(from, at, gatewaytest.Email) == http.StatusTooManyRequests
+		})
 	}
-	if status := fail(gateLocal, gateLocal, gatewaytest.Email); status != http.StatusTooManyRequests {
-		t.Errorf("a wrong password after 12 is answered with %d", status)
-	}
+	lockOut(gateLocal, gateLocal) // what comes over loopback is refused when it is wrong
 	owner(t, gateLocal, gateLocal, false)
 
-	for range 12 { // locked by its owner's own mistakes, until the administrator helps
-		fail("10.66.4.1", gateIPv4, gatewaytest.Email)
-	}
+	lockOut("10.66.4.1", gateIPv4) // by its owner's own mistakes, until the administrator helps
 	if _, err := p.Admin.SetPassword(t.Context(), gatewaytest.Email, gatewaytest.Password); err != nil {
 		t.Fatal(err)
 	}

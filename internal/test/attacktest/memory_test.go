@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -29,32 +30,32 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	}}
 	if gatewaytest.Torture() {
 		connections, lasting, pause = 600, time.Minute, 20*time.Second
-		launch.Wrap = inGroup(memoryGroup(t))
 	}
 	p := gatewaytest.Exec(t, launch)
 	p.AddAccount()
 	app := startHealthy(t, p, 1, 100*time.Millisecond)
 	https, mqtts := p.HTTPS[len("https://"):], p.MQTTS
 	expectBounds(t, https)
-	ctx, stop := context.WithTimeout(t.Context(), lasting)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var attacking sync.WaitGroup
+	var attacking, begun sync.WaitGroup
+	begun.Add(4 * connections)
 	for n := range connections {
 		host := fmt.Sprintf("127.0.%d.%d", 1+n%5, 1+n%7)
 		for _, attack := range []func(io.Writer){unfinishedBodies, answersNotTaken, unfinishedHeader} {
-			attacking.Go(func() { again(ctx, pause, host, https, attack) })
+			attacking.Go(func() { again(ctx, pause, host, https, sync.OnceFunc(begun.Done), attack) })
 		}
-		attacking.Go(func() { again(ctx, pause, host, mqtts, func(io.Writer) {}) })
+		attacking.Go(func() { again(ctx, pause, host, mqtts, sync.OnceFunc(begun.Done), func(io.Writer) {}) })
 	}
+	begun.Wait()
+	wait(ctx, lasting)
+	app.judge()
+	stop()
 	attacking.Wait()
-	_, p99, _ := app.judge()
 	_, most := p.Resident()
 	t.Logf("%d connections of each of 4 kinds: %d MB resident at most", connections, most>>20)
 	if most > mostMemory {
 		t.Errorf("%d MB were resident", most>>20)
-	}
-	if gatewaytest.Torture() && p99 > 250*time.Millisecond {
-		t.Errorf("99 of 100 unlocks took %v or less", p99)
 	}
 }
 
@@ -67,7 +68,7 @@ func expectBounds(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(await.Deadline())
 	opening(conn, 0)
 	head := make([]byte, 9)
 	if _, err := io.ReadFull(conn, head); err != nil || head[3] != 4 {
@@ -93,18 +94,20 @@ func expectBounds(t *testing.T, address string) {
 // again keeps one connection of an attack open, and opens another some time after it has
 // ended, half to one and a half times pause: the attackers, the healthy app and its
 // station share the processor with the gateway, and a handshake costs the client as much
-// as the server.
-func again(ctx context.Context, pause time.Duration, host, address string, attack func(io.Writer)) {
+// as the server. It calls begun once its first connection is made, or has failed.
+func again(ctx context.Context, pause time.Duration, host, address string, begun func(), attack func(io.Writer)) {
+	defer begun()
 	wait(ctx, rand.N(pause/2))
 	for ctx.Err() == nil {
-		once(ctx, host, address, attack)
+		once(ctx, host, address, func(w io.Writer) { begun(); attack(w) })
+		begun()
 		wait(ctx, pause/2+rand.N(pause))
 	}
 }
 
 // wait waits, unless ctx ends before.
 func wait(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(pause) // real time: it sets the pace of an attack, and judges nothing
 	defer timer.Stop()
 	select {
 	case <-timer.C:

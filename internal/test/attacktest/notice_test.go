@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -41,6 +42,7 @@ func TestAttack_notice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ready.Close() }()
+	_ = ready.SetReadDeadline(await.Deadline())
 	for script, want := range map[string]string{
 		"ln -s /run/shadow $1":                   "",
 		"ln /run/shadow $1":                      "",

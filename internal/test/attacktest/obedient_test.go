@@ -105,7 +105,7 @@ func (o *obedient) isEnded() bool {
 
 // uptime is the station's own clock, in milliseconds; mu is held.
 func (o *obedient) uptime() int64 {
-	age := float64(time.Since(o.started))
+	age := float64(time.Since(o.started)) // real time: the clock by which the station obeys a deadline
 	if o.rate != 0 {
 		age *= o.rate
 	}

@@ -7,8 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -133,7 +133,7 @@ func dial(t *testing.T, address string) net.Conn {
 // drain reads what comes before the end of a connection.
 func drain(t *testing.T, conn net.Conn) []byte {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetReadDeadline(await.Deadline())
 	got, err := io.ReadAll(conn)
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		t.Fatal("the connection does not end")

@@ -13,6 +13,7 @@ import (
 
 // The disk of the tests loses what was not flushed and keeps what was.
 func TestDisk(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	if !gatewaytest.InNamespaces(t) {
 		return
 	}
@@ -59,6 +60,7 @@ const nextSchema = "gatehouse_nextschema"
 // A power cut at each write and each flush of a migration leaves a gateway that
 // starts, with every account, station, grant and record of before.
 func TestAttack_powerCutInMigration(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	gatewaytest.Binary(t)
 	gatewaytest.BinaryWith(t, nextSchema)
 	if !gatewaytest.InNamespaces(t) {
@@ -93,7 +95,7 @@ func TestAttack_powerCutInMigration(t *testing.T) {
 }
 
 // sample returns every power cut in the long form, and a few of them in the short
-// one, spread over all and the last among them.
+// one, spread over all and both ends among them.
 func sample(t *testing.T, cuts []gatewaytest.PowerCut) (some []gatewaytest.PowerCut) {
 	t.Helper()
 	const few = 8
@@ -105,7 +107,7 @@ func sample(t *testing.T, cuts []gatewaytest.PowerCut) (some []gatewaytest.Power
 		return cuts
 	}
 	for i := range few {
-		some = append(some, cuts[(i+1)*(len(cuts)-1)/few])
+		some = append(some, cuts[i*(len(cuts)-1)/(few-1)])
 	}
 	return some
 }
@@ -113,6 +115,7 @@ func sample(t *testing.T, cuts []gatewaytest.PowerCut) (some []gatewaytest.Power
 // A power cut at each write and each flush of an apply leaves the site of before or the
 // whole site of the file, never a part of it.
 func TestAttack_powerCutInApply(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return

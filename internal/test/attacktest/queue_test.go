@@ -84,7 +84,7 @@ func newQueue(t *testing.T, p *gatewaytest.Program, n int, port string) *queue {
 	q.token = issued.StationToken
 	q.host.Shape(flowing)
 	q.station = newObedient(t, issued.MQTT, func() (conn net.Conn, err error) {
-		q.host.Do(func() { conn, err = net.DialTimeout("tcp", net.JoinHostPort(q.host.Here, port), time.Second) })
+		q.host.Do(func() { conn, err = net.Dial("tcp", net.JoinHostPort(q.host.Here, port)) })
 		return conn, err
 	})
 	go q.station.run()
@@ -100,7 +100,7 @@ func (q *queue) round(access string, longest time.Duration) bool {
 		q.t.Error("unlocked through a stalled link")
 	}
 	answered := time.Now()
-	<-time.After(time.Duration(rand.Int64N(int64(longest)))) //nolint:gosec // how long the link stays stalled
+	wait(q.t.Context(), rand.N(longest)) // which is how long the link stays stalled
 	before := q.station.connections()
 	q.host.Shape(flowing)
 	q.p.Await("the station is back", func() bool { return q.station.connections() > before })
@@ -119,7 +119,7 @@ func (q *queue) fill() {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	for range 4 {
+	for range 40 {
 		_, _ = conn.Write(make([]byte, 1000)) // refused by the host once it arrives
 	}
 }

@@ -15,11 +15,11 @@ import (
 func TestAttack_rubbishBeforeReplay(t *testing.T) {
 	t.Parallel()
 	s := newCloudSite(t, gatewaytest.Launch{})
-	token := s.token("good")
-	s.command("good", token)
 	for n := range 200 {
 		s.app.publish(t, api.CommandLeaf, fmt.Append(nil, "rubbish ", n), false)
 	}
+	token := s.token("good")
+	s.command("good", token)
 	s.command("good", token)
 	stale := s.sign(s.key, api.Command{ID: "stale", IssuedAt: time.Now().Add(-time.Hour)})
 	s.command("stale", stale)

@@ -15,6 +15,7 @@ import (
 // configuration, or the new one, whole. Of the configuration of the new one some files may
 // still be the old ones, each whole, and restoring again writes the rest.
 func TestAttack_powerCutInRestore(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return

@@ -12,18 +12,24 @@ import (
 	"syscall"
 	"testing"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 )
 
 // nobody is the user and the group that the service runs as in these tests, by number.
 const nobody = 65534
 
 // asRoot reports whether the calling test runs as root. Where it does not, it runs the
-// test again by sudo, and the test outside ends with that result.
+// test again by sudo, and the test outside ends with that result. It skips the test where
+// there is no sudo without a password. A test that needs programs calls package need first.
 func asRoot(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() == 0 {
 		return true
+	}
+	if exec.CommandContext(t.Context(), "sudo", "-n", "true").Run() != nil {
+		need.Root(t)
 	}
 	cmd := exec.CommandContext(t.Context(), "sudo", "-n", "env", "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"), //nolint:gosec // this test itself
 		os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -44,9 +50,11 @@ const passphrase = "tomato violin harbour seven"
 
 func newBoard(t *testing.T) board {
 	t.Helper()
-	root := t.TempDir()
+	root, err := os.MkdirTemp("/tmp", "gatehouse-board-") //nolint:usetesting // every user may enter /tmp
 	b := board{t, root, filepath.Join(root, "data"), filepath.Join(root, "gatehouse", "gatehouse.toml")}
-	b.must(os.Chmod(filepath.Dir(root), 0o755)) //nolint:gosec // for the service's user too
+	b.must(err)
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	b.must(os.Chmod(root, 0o755)) //nolint:gosec // for the service's user too
 	b.write("gatehouse/gatehouse.toml", "# of the board\n")
 	b.write("passphrase", passphrase+"\n")
 	b.write("secrets/shadow", "root:$y$secret-hash")
@@ -159,6 +167,7 @@ mkdir -p .restored-x/data; ln -s %[3]s .restored-x/data/x; ln -s %[3]s before-re
 // folder changed its owner too. Here the restore is stopped after each file that it hands
 // away, so that the link is there at the right moment.
 func TestAttack_restoreRace(t *testing.T) {
+	need.Program(t, "strace")
 	if !asRoot(t) {
 		return
 	}
@@ -172,9 +181,8 @@ func TestAttack_restoreRace(t *testing.T) {
 	b.must(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	g := gatewaytest.Gateway{T: t}
 	for done, seen := false, 0; !done; {
-		g.Await("the restore is stopped or has ended", func() bool {
+		await.Until(t, "the restore is stopped or has ended", func() bool {
 			text, _ := os.ReadFile(trace) //nolint:gosec // of this test
 			_, stop, stopping := strings.Cut(string(text[min(seen, len(text)):]), "--- SIGSTOP {")
 			select {
@@ -214,6 +222,7 @@ func (b board) plantLink() {
 // that does has become the owner of the directory before. The doctor, as root, looks at
 // names, owners, modes and sizes there, and opens no file.
 func TestAttack_rootInData(t *testing.T) {
+	need.Program(t, "strace")
 	if !asRoot(t) {
 		return
 	}

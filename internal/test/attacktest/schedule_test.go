@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -81,7 +82,7 @@ func endsAccess(t *testing.T, p *gatewaytest.Program, name, bearer, token string
 	if status, _ := unlockAs(t.Context(), p, bearer, token); status != http.StatusOK {
 		t.Fatalf("%s: an unlock before is answered with %d", name, status)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.HTTP+"/local/v1/stations/"+token+"/events", nil)
+	req, err := http.NewRequestWithContext(await.Context(t), http.MethodGet, p.HTTP+"/local/v1/stations/"+token+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

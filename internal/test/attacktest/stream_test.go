@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -59,14 +60,7 @@ func endsStreams(t *testing.T, p *gatewaytest.Program, name string, issued admin
 	}
 	ended := make(chan struct{})
 	go func() { streams.Wait(); close(ended) }()
-	p.Await("the streams of an administrator who was "+name+" have ended", func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
+	await.Receive(t, "the streams of an administrator who was "+name+" have ended", ended)
 }
 
 // openStream returns the body of a stream that has begun.

@@ -2,6 +2,7 @@ package attacktest_test
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -71,6 +72,7 @@ func beginTrial(t *testing.T, data string) (r trial) {
 		t.Fatalf("the unlock was answered %s", a)
 	}
 	r.keyed = <-opened
+	newer.AwaitRecord("the outcome", func(a site.Record) bool { return string(a.Command) == r.keyed && a.Outcome == site.Acknowledged })
 	r.records = newer.Records()
 	newer.Kill()
 	return r
@@ -90,9 +92,11 @@ func keyed(t *testing.T, base, access, station string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text := make([]byte, 1000)
-	n, _ := resp.Body.Read(text)
-	return resp.Header.Get("Gatehouse-Command") + " " + strings.TrimSpace(string(text[:n]))
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Get("Gatehouse-Command") + " " + strings.TrimSpace(string(text))
 }
 
 // allowTakeBack has root's status say that this start may take the database back; it needs
@@ -223,6 +227,7 @@ func TestAttack_damagedTrialTakenBack(t *testing.T) {
 // newer one or the older one, whole: the version of before starts with every record of the
 // trial and without what it revoked, also when the newer version was started in between.
 func TestAttack_powerCutInTakeBack(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	gatewaytest.Binary(t)
 	gatewaytest.BinaryWith(t, nextSchema)
 	if !gatewaytest.InNamespaces(t) {
@@ -260,6 +265,7 @@ func TestAttack_powerCutInTakeBack(t *testing.T) {
 // On a full disk the newer database and its copy stay as they are, and the version of
 // before goes on as soon as there is room for the records of the trial.
 func TestAttack_takeBackOnFullDisk(t *testing.T) {
+	gatewaytest.NeedDisk(t)
 	gatewaytest.Binary(t)
 	gatewaytest.BinaryWith(t, nextSchema)
 	if !gatewaytest.InNamespaces(t) {

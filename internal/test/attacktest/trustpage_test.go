@@ -1,7 +1,6 @@
 package attacktest_test
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,7 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 )
 
 // The browsers of Debian load the image of /trust over HTTPS once they trust what the
@@ -19,6 +20,7 @@ func TestAttack_trustPage_browsers(t *testing.T) {
 	if !gatewaytest.Torture() {
 		return
 	}
+	need.Program(t, "certutil", "chromium", "firefox-esr")
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_LOG_LEVEL=debug"}})
 	offered := filepath.Join(t.TempDir(), "gatehouse-ca.cer")
 	if err := os.WriteFile(offered, p.Do(http.MethodGet, "/ca.der", "", nil).Body, 0o600); err != nil {
@@ -55,9 +57,7 @@ func served(p *gatewaytest.Program, route string) (count string) {
 // read has the browser read /trust over plain HTTP until done.
 func (b browser) read(p *gatewaytest.Program, home string, done func() bool) {
 	p.T.Helper()
-	ctx, cancel := context.WithTimeout(p.T.Context(), browserPatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, b.name, b.args(home, p.HTTP+"/trust")...) //nolint:gosec // of the test's own choice
+	cmd := exec.CommandContext(await.Context(p.T), b.name, b.args(home, p.HTTP+"/trust")...) //nolint:gosec // of the test's own choice
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
