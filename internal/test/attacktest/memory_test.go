@@ -30,6 +30,8 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	}}
 	if gatewaytest.Torture() {
 		connections, lasting, pause = 600, time.Minute, 20*time.Second
+	} else {
+		launch.Env = append(launch.Env, "GOMEMLIMIT=80MiB") // up to which a slow machine may collect no garbage
 	}
 	p := gatewaytest.Exec(t, launch)
 	p.AddAccount()
