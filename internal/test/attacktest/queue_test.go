@@ -9,6 +9,7 @@ import (
 
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 )
 
 // A link stalls behind the gateway's socket (a queue discipline here, an access point in a
@@ -17,6 +18,7 @@ import (
 // ttl of 5. A station that obeys notAfter refuses it.
 func TestAttack_queue(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "tc")
 	gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return
