@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -13,10 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience bounds the start of a broker; it is no measure of speed.
-const patience = 60 * time.Second
+	"gatehouse/internal/test/await"
+)
 
 // Broker is one broker of a cloud, a process of its own.
 type Broker struct {
@@ -32,7 +30,7 @@ type Broker struct {
 // Mosquitto runs Debian's Mosquitto until the test ends.
 func Mosquitto(t testing.TB, with ...Option) *Broker {
 	t.Helper()
-	return run(t, newMosquitto, with)
+	return run(t, mosquitto{t}.prepare, with)
 }
 
 // NATS runs a NATS server with JetStream and MQTT until the test ends.
@@ -41,9 +39,9 @@ func NATS(t testing.TB, with ...Option) *Broker {
 	return run(t, newNATS, with)
 }
 
-func run(t testing.TB, create func(dir string, o options) (*Broker, error), with []Option) *Broker {
+func run(t testing.TB, prepare func(dir string, o options) (*Broker, error), with []Option) *Broker {
 	t.Helper()
-	b, err := create(t.TempDir(), apply(with))
+	b, err := prepare(t.TempDir(), apply(with))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +129,7 @@ func (b *Broker) Launch() error {
 
 // Await returns when the broker takes connections.
 func (b *Broker) Await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience) // real time: the one patience, also for a caller that is no test
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -160,15 +158,9 @@ func (b *Broker) Await(ctx context.Context) error {
 	}
 }
 
-// greetTimeout bounds one attempt: the first answer of a cluster that is just meeting
-// takes a while.
-const greetTimeout = 10 * time.Second
-
 // greet connects as a client does and wants the answer to its CONNECT; of a broker
 // that asks for credentials any answer, of one with TLS the connection alone.
 func (b *Broker) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
-	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.address)
 	if err != nil {
 		return err
@@ -178,8 +170,8 @@ func (b *Broker) greet(ctx context.Context) error {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	// CONNECT of MQTT 3.1.1: clean session, no keepalive, client id "brokertest".
-	hello := append([]byte{0x10, 22, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, 10}, "brokertest"...)
+	// CONNECT of MQTT 3.1.1: clean session, no keepalive, any client id.
+	hello := []byte{0x10, 12, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, 0}
 	if _, err := conn.Write(hello); err != nil {
 		return err
 	}
@@ -191,31 +183,6 @@ func (b *Broker) greet(ctx context.Context) error {
 		return fmt.Errorf("it refuses connections, code %d", answer[3])
 	}
 	return nil
-}
-
-// The ports of [FreeAddresses]. Linux hands out those from 32768 on.
-const (
-	lowestPort  = 20000
-	highestPort = 32000
-)
-
-// FreeAddresses returns that many addresses on loopback that nobody listens on, below
-// the ports that the system hands out by itself: so nobody else comes by one while a
-// broker that was killed is to start again.
-func FreeAddresses(count int) (addresses []string, err error) {
-	for range 100 * count {
-		if len(addresses) == count {
-			return addresses, nil
-		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort)         //nolint:gosec // no secret
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // binds at once
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() //nolint:gocritic // held until all are found, so that none comes twice
-		addresses = append(addresses, l.Addr().String())
-	}
-	return nil, errors.New("no ports are free on loopback")
 }
 
 // root returns the top folder of the repository: the one with go.mod at or above the

@@ -7,15 +7,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
+
+	"gatehouse/internal/test/need"
 )
 
-// newMosquitto prepares a Mosquitto with its files in dir. It keeps retained messages
+// mosquitto prepares one for a test, which is skipped where there is none.
+type mosquitto struct{ testing.TB }
+
+// prepare prepares a Mosquitto with its files in dir. It keeps retained messages
 // and sessions across a SIGKILL as well as it can: it writes them down once a second.
-func newMosquitto(dir string, o options) (*Broker, error) {
-	program, err := find("mosquitto", "/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto")
-	if err != nil {
-		return nil, err
-	}
+func (t mosquitto) prepare(dir string, o options) (*Broker, error) {
+	program := need.Program(t, "mosquitto")
 	addresses, err := FreeAddresses(1)
 	if err != nil {
 		return nil, err
@@ -34,7 +37,7 @@ func newMosquitto(dir string, o options) (*Broker, error) {
 	if os.Getuid() == 0 {
 		lines = append(lines, "user root") // who else could not read the files
 	}
-	more, err := o.mosquitto(dir)
+	more, err := t.lines(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +58,9 @@ func newMosquitto(dir string, o options) (*Broker, error) {
 	}, nil
 }
 
-// mosquitto returns the lines of mosquitto.conf(5) for the options, and writes the
+// lines returns the lines of mosquitto.conf(5) for the options, and writes the
 // password file.
-func (o *options) mosquitto(dir string) (lines []string, err error) {
+func (t mosquitto) lines(dir string, o options) (lines []string, err error) {
 	if o.acl != "" {
 		lines = append(lines, "acl_file "+o.acl)
 	}
@@ -72,18 +75,16 @@ func (o *options) mosquitto(dir string) (lines []string, err error) {
 		return append(lines, fmt.Sprintf("allow_anonymous %t", o.clientCA == "")), nil
 	}
 	file := filepath.Join(dir, "passwords")
-	if err := PasswordFile(file, o.users); err != nil {
+	if err := PasswordFile(t, file, o.users); err != nil {
 		return nil, err
 	}
 	return append(lines, "allow_anonymous false", "password_file "+file), nil
 }
 
 // PasswordFile writes a password file for Mosquitto (mosquitto_passwd(1)).
-func PasswordFile(path string, passwords map[string]string) error {
-	program, err := find("mosquitto_passwd", "/usr/bin/mosquitto_passwd")
-	if err != nil {
-		return err
-	}
+func PasswordFile(t testing.TB, path string, passwords map[string]string) error {
+	t.Helper()
+	program := need.Program(t, "mosquitto_passwd")
 	var plain []string
 	for name, password := range passwords {
 		plain = append(plain, name+":"+password)
@@ -95,19 +96,6 @@ func PasswordFile(path string, passwords map[string]string) error {
 		return fmt.Errorf("hashing the passwords for mosquitto: %w: %s", err, out)
 	}
 	return nil
-}
-
-// find returns the path of a program, also where PATH has no sbin.
-func find(name string, places ...string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, nil
-	}
-	for _, path := range places {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("%s is not installed: run scripts/setup", name)
 }
 
 func writeLines(path string, lines []string) error {

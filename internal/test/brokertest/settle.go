@@ -3,31 +3,26 @@ package brokertest
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"time"
+
+	"gatehouse/internal/test/await"
 )
 
-// Settle returns when Mosquitto has written down what it was told so far, as it does
-// once a second; NATS does so before it acknowledges.
+// Settle returns when Mosquitto has written down what it was told so far, which a signal
+// asks it for; NATS does so before it acknowledges.
 func (b *Broker) Settle(t testing.TB) {
 	t.Helper()
 	if b.Name != "mosquitto" {
 		return
 	}
 	file := filepath.Join(filepath.Dir(b.log), "mosquitto.db")
-	began := time.Now()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if info, err := os.Stat(file); err == nil && info.ModTime().After(began) {
-			return
+	before, _ := os.Stat(file)
+	await.Until(t, "mosquitto has replaced its database", func() bool {
+		if err := syscall.Kill(b.PID(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatal("mosquitto does not write its database")
-		}
-	}
+		now, err := os.Stat(file)
+		return err == nil && !os.SameFile(before, now)
+	})
 }

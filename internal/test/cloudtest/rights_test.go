@@ -130,7 +130,7 @@ func TestMosquitto_documented(t *testing.T) {
 	authority := newAuthority(t)
 	authority.server()
 	passwords := map[string]string{"another-gateway": "secret of another", "application": "secret of the application", "viewer": "secret of the viewer", string(id): "secret of the gateway"}
-	if err := brokertest.PasswordFile(filepath.Join(authority.dir, "gatehouse.passwords"), passwords); err != nil {
+	if err := brokertest.PasswordFile(t, filepath.Join(authority.dir, "gatehouse.passwords"), passwords); err != nil {
 		t.Fatal(err)
 	}
 	authority.write("gatehouse.acl", read(t, documentedRights))
