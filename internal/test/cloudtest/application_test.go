@@ -11,19 +11,19 @@ import (
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/cloudapp"
 )
 
-// patience bounds every wait of these tests; it is no measure of speed.
-const patience = time.Minute
+// keepalive is that of clients that are not under test. No machine stalls for so long.
+const keepalive = 10 * time.Minute
 
 // application is one in the cloud, with what it was given.
 type application struct {
 	t *testing.T
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards events
 	events  []cloudapp.Event
-	changed chan struct{} // closed and replaced at every change
 	stopped func()
 }
 
@@ -32,13 +32,13 @@ type application struct {
 // and its acknowledgement.
 func newApplication(t *testing.T, cfg cloudapp.Config) *application {
 	t.Helper()
-	a := &application{t: t, changed: make(chan struct{})}
+	a := &application{t: t}
 	cfg.Handle = a.handle
 	cfg.Backoff = mqttclient.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
 	if cfg.Broker.ClientID == "" {
 		cfg.Broker.ClientID = "application-" + randomID()
 	}
-	cfg.Broker.Keepalive = 30 * time.Second
+	cfg.Broker.Keepalive = keepalive
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { cloudapp.Run(ctx, cfg) })
@@ -46,7 +46,12 @@ func newApplication(t *testing.T, cfg cloudapp.Config) *application {
 		cancel()
 		running.Wait()
 	})
-	t.Cleanup(a.stopped)
+	t.Cleanup(func() {
+		a.stopped()
+		if t.Failed() {
+			t.Logf("of %d events the last are\n%s", a.count(), tell(a.seen()))
+		}
+	})
 	a.next(0, "the application has connected", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Connected })
 	return a
 }
@@ -55,33 +60,19 @@ func (a *application) handle(e cloudapp.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events = append(a.events, e)
-	close(a.changed)
-	a.changed = make(chan struct{})
 }
 
-// look returns the events so far, and what is closed at the next.
-func (a *application) look() ([]cloudapp.Event, <-chan struct{}) {
+// seen returns the events so far.
+func (a *application) seen() []cloudapp.Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clip(a.events), a.changed
+	return slices.Clip(a.events)
 }
 
 // await waits until the events satisfy a condition.
 func (a *application) await(what string, ok func([]cloudapp.Event) bool) {
 	a.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for {
-		events, changed := a.look()
-		if ok(events) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline.C:
-			a.t.Fatalf("waited in vain until %s; of %d events the last are\n%s", what, len(events), tell(events))
-		}
-	}
+	await.Until(a.t, what, func() bool { return ok(a.seen()) })
 }
 
 // tell writes the last of the events.
@@ -108,10 +99,7 @@ func (a *application) next(after int, what string, match func(cloudapp.Event) bo
 }
 
 // count is how many events there are.
-func (a *application) count() int {
-	events, _ := a.look()
-	return len(events)
-}
+func (a *application) count() int { return len(a.seen()) }
 
 // of returns the events of a kind.
 func of(events []cloudapp.Event, kind cloudapp.Kind) (found []cloudapp.Event) {
@@ -131,8 +119,8 @@ type sender struct {
 
 func newSender(t *testing.T, broker mqttclient.Config) sender {
 	t.Helper()
-	broker.ClientID, broker.Keepalive = "sender-"+randomID(), 30*time.Second
-	conn, err := mqttclient.Dial(t.Context(), broker)
+	broker.ClientID, broker.Keepalive = "sender-"+randomID(), keepalive
+	conn, err := mqttclient.Dial(await.Context(t), broker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +132,7 @@ func newSender(t *testing.T, broker mqttclient.Config) sender {
 func (s sender) publish(topic string, payload []byte, retained bool) {
 	s.t.Helper()
 	d := s.conn.Publish(mqttclient.Message{Topic: topic, Payload: payload, QoS: 1, Retained: retained})
-	<-d.Done()
+	await.Receive(s.t, "an acknowledgement of "+topic, d.Done())
 	if err := d.Err(); err != nil {
 		s.t.Errorf("publishing to %s: %v", topic, err)
 	}

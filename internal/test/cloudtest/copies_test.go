@@ -2,13 +2,13 @@ package cloudtest_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/web/adminapi"
@@ -21,13 +21,15 @@ const copies = 10_000
 // One command opens the lock once, although it comes ten thousand times and the gateway
 // is killed in the middle of them.
 func TestCommand_copiesAndKill(t *testing.T) {
+	t.Parallel()
 	broker := brokertest.Mosquitto(t, brokertest.Lines("max_queued_messages 0", "max_inflight_messages 0"))
 	b, s := newBoard(t), newSigner(t)
 	at, err := brokertest.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.env = append(b.env, "GATEHOUSE_MQTT_LISTEN="+at[0], "GATEHOUSE_CLOUD_URL="+broker.URL(), "GATEHOUSE_CLOUD_KEYS="+s.public)
+	b.env = append(b.env, "GATEHOUSE_MQTT_LISTEN="+at[0], "GATEHOUSE_CLOUD_URL="+broker.URL(), "GATEHOUSE_CLOUD_KEYS="+s.public,
+		"GATEHOUSE_CLOUD_RECORDS_PER_SECOND=10000") // and twice as many messages from the cloud
 	b.start()
 	station := b.play(t, at[0])
 	status, err := b.admin.Status(t.Context())
@@ -56,7 +58,7 @@ func TestCommand_copiesAndKill(t *testing.T) {
 	a.next(before, "the last is answered", func(e cloudapp.Event) bool {
 		return e.Kind == cloudapp.Result && e.Result.ID == "another" && e.Result.Outcome == site.Done
 	})
-	b.await("the lock has opened twice", func() bool { return station.Status().Opened >= 2 })
+	await.Until(t, "the lock has opened twice", func() bool { return station.Status().Opened >= 2 })
 	if opened := station.Status().Opened; opened != 2 {
 		t.Errorf("the lock opened %d times for two commands", opened)
 	}
@@ -108,7 +110,7 @@ func (b *board) play(t *testing.T, address string) *stationsim.Station {
 
 func (b *board) awaitOnline(t *testing.T, station *stationsim.Station) {
 	t.Helper()
-	b.await(fmt.Sprintf("station %d is online", 1), func() bool {
+	await.Until(t, "the station is online", func() bool {
 		all, err := b.admin.Stations(t.Context())
 		return err == nil && len(all) == 1 && all[0].Status == site.Online && station.Status().Connected
 	})
@@ -116,7 +118,7 @@ func (b *board) awaitOnline(t *testing.T, station *stationsim.Station) {
 
 func (b *board) awaitCloud() {
 	b.t.Helper()
-	b.await("the cloud link is up", func() bool {
+	await.Until(b.t, "the cloud link is up", func() bool {
 		status, err := b.admin.Status(b.t.Context())
 		return err == nil && status.Cloud != nil && status.Cloud.Connected
 	})

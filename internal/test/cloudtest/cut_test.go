@@ -17,8 +17,10 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/cloudapp"
+	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -47,13 +49,8 @@ type board struct {
 func newBoard(t *testing.T) *board {
 	t.Helper()
 	dir := t.TempDir()
-	b := &board{t: t, binary: filepath.Join(dir, "gatehouse"), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", b.binary, "gatehouse/cmd/gatehouse")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	b.env = append(os.Environ(), "GATEHOUSE_DATA="+b.data, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
+	b := &board{t: t, binary: gatewaytest.Binary(t), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log")}
+	b.env = append(os.Environ(), "GATEHOUSE_DATA="+b.data, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0", "GATEHOUSE_UNLOCK_TTL=60s")
 	b.admin = client.New(filepath.Join(b.data, "admin.sock"))
 	t.Cleanup(func() {
 		b.kill()
@@ -80,7 +77,7 @@ func (b *board) start() {
 	if err := b.process.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.await("the gateway is ready", func() bool {
+	await.Until(b.t, "the gateway is ready", func() bool {
 		status, err := b.admin.Status(b.t.Context())
 		return err == nil && status.Ready
 	})
@@ -95,17 +92,6 @@ func (b *board) kill() {
 		_ = b.process.Process.Kill()
 		_ = b.process.Wait()
 		b.process = nil
-	}
-}
-
-func (b *board) await(what string, ok func() bool) {
-	b.t.Helper()
-	deadline := time.Now().Add(2 * patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited in vain until %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
 	}
 }
 
@@ -200,10 +186,16 @@ func (b *board) produce(records uint64) {
 	for range 8 {
 		working.Go(func() { b.work(stop, time.Nanosecond) })
 	}
-	b.await("there are records enough", func() bool {
-		status, err := b.admin.Status(b.t.Context())
-		return err == nil && status.Journal.Last >= records
-	})
+	for last := uint64(0); last < records; { // each of them may take its time
+		await.Until(b.t, "there are more records", func() bool {
+			status, err := b.admin.Status(b.t.Context())
+			if err != nil || status.Journal.Last <= last {
+				return false
+			}
+			last = status.Journal.Last
+			return true
+		})
+	}
 	cancel()
 	working.Wait()
 }
@@ -214,7 +206,9 @@ func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	pause := func(most time.Duration) { <-time.After(time.Duration(random.Int64N(int64(most)))) }
+	pause := func(most time.Duration) {
+		time.Sleep(time.Duration(random.Int64N(int64(most)))) // real time: it draws the moment of the next fault; nothing is expected by its end
+	}
 	done := make(map[string]int)
 	faults := map[string]func(){
 		"cut":        proxy.Cut,
@@ -242,10 +236,7 @@ func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest
 		if n%2 == 0 {
 			b.kill()
 			b.start()
-			b.await("the link is up again", func() bool {
-				status, err := b.admin.Status(t.Context())
-				return err == nil && status.Cloud != nil && status.Cloud.Connected
-			})
+			b.awaitCloud()
 		} else {
 			name = names[random.IntN(len(names))]
 			faults[name]()
@@ -260,9 +251,8 @@ func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest
 // more, and compares.
 func (b *board) drained(t *testing.T, a *application) {
 	t.Helper()
-	began := time.Now()
 	for drained, delivered := false, uint64(0); !drained; { // each step has its time: there is one for every start
-		b.await("more of the backlog has drained", func() bool {
+		await.Until(t, "more of the backlog has drained", func() bool {
 			status, err := b.admin.Status(t.Context())
 			if err != nil || status.Cloud == nil {
 				return false
@@ -272,7 +262,6 @@ func (b *board) drained(t *testing.T, a *application) {
 			return drained || moved
 		})
 	}
-	t.Logf("drained %s after the last event", time.Since(began).Round(time.Millisecond))
 	a.stopped()
 	next := uint64(1)
 	given := of(a.seen(), cloudapp.Record)

@@ -1,11 +1,13 @@
 package cloudtest_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -21,6 +23,7 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/test/gatewaytest"
@@ -169,7 +172,7 @@ func TestMosquitto_certificates(t *testing.T) {
 
 	unknown := as(string(id))
 	unknown.Certificate, unknown.Key = newAuthority(t).client(string(id))
-	unknown.ClientID, unknown.Keepalive = "unknown", 30*time.Second
+	unknown.ClientID, unknown.Keepalive = "unknown", keepalive
 	if conn, err := mqttclient.Dial(t.Context(), unknown); err == nil {
 		conn.Close()
 		t.Error("a certificate of another authority was accepted")
@@ -208,7 +211,7 @@ func serves(t *testing.T, cfg config.Config, as login) {
 	t.Helper()
 	viewer := newApplication(t, cloudapp.Config{Broker: as("viewer")})
 	d := &door{signer: newSigner(t)}
-	cfg.Cloud.Keys = []string{d.signer.public}
+	cfg.Cloud.Keys, cfg.Unlock.TTL = []string{d.signer.public}, unlockTTL
 	d.Gateway = gatewaytest.Run(t, cfg)
 	d.acceptClock()
 	status, err := d.Admin.Status(t.Context())
@@ -232,6 +235,10 @@ func serves(t *testing.T, cfg config.Config, as login) {
 		t.Errorf("the lock opened %d times", n)
 	}
 	d.deaf(t, as)
+	seq := d.newest(t) // whatever was said before this record has come with it
+	for _, app := range []*application{viewer, a} {
+		app.next(0, "the newest record has come", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Record && e.Record.Seq >= seq })
+	}
 	for _, e := range append(viewer.seen(), a.seen()...) {
 		if e.Gateway != d.id && e.Gateway != "" || isForged(e) {
 			t.Errorf("somebody else was heard: %+v", e)
@@ -268,34 +275,55 @@ func (d *door) unheard(t *testing.T, as login) {
 	}
 }
 
-// deaf: nobody hears what is not meant for him.
+// newest makes a record and returns its seq.
+func (d *door) newest(t *testing.T) uint64 {
+	t.Helper()
+	if _, err := d.Admin.UpdateStation(t.Context(), 1, rename(randomID())); err != nil {
+		t.Fatal(err)
+	}
+	records := d.Records()
+	return records[len(records)-1].Seq
+}
+
+// deaf: nobody hears what is not meant for him. It is all said before something that he
+// may hear, and on a connection messages keep their order.
 func (d *door) deaf(t *testing.T, as login) {
 	t.Helper()
+	const end = "the end"
+	application := newSender(t, as("application"))
+	may := map[string]string{"viewer": api.Topic(d.id, api.JournalLeaf), "another-gateway": api.Topic("another-gateway", api.CommandLeaf)}
 	for user, topics := range map[string][]string{
 		"viewer":          {api.Topic(d.id, api.CommandLeaf)},
 		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", "gateways/+/stations/+/state"},
 	} {
 		for _, topic := range topics {
-			heard := make(chan string, 100)
+			heard := make(chan mqttclient.Message, 1000)
 			login := as(user)
-			login.ClientID, login.Keepalive, login.Topics = "deaf-"+randomID(), 30*time.Second, []string{topic}
-			login.Receive = func(m mqttclient.Message) { heard <- m.Topic }
-			conn, err := mqttclient.Dial(t.Context(), login)
+			login.ClientID, login.Keepalive, login.Topics = "deaf-"+randomID(), keepalive, []string{topic, may[user]}
+			login.Receive = func(m mqttclient.Message) {
+				m.Payload = bytes.Clone(m.Payload)
+				heard <- m
+			}
+			conn, err := mqttclient.Dial(await.Context(t), login)
 			if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Step == mqttclient.StepSubscribe {
 				continue
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			newSender(t, as("application")).command(d.id, "nothing")
-			if _, err := d.Admin.UpdateStation(t.Context(), 1, rename(randomID())); err != nil {
-				t.Fatal(err)
-			}
+			application.command(d.id, "nothing")
+			seq := d.newest(t)
 			d.awaitDelivered()
-			conn.Close()
-			if len(heard) > 0 {
-				t.Errorf("%s hears %s, subscribed to %s", user, <-heard, topic)
+			application.command("another-gateway", end)
+			for last := false; !last; {
+				m := await.Receive(t, "what "+user+" may hear", heard)
+				if m.Topic != may[user] {
+					t.Errorf("%s hears %s, subscribed to %s", user, m.Topic, topic)
+				}
+				var r site.Record
+				last = string(m.Payload) == end || user == "viewer" && json.Unmarshal(m.Payload, &r) == nil && r.Seq >= seq
 			}
+			conn.Close()
 		}
 	}
 }
