@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/test/brokertest"
 )
 
 // file writes a file with that text and returns its path.
@@ -41,8 +42,8 @@ func TestDial_connect(t *testing.T) {
 	cfg.Username, cfg.Password, cfg.PasswordFile = "joe", "hunter2", "not looked at"
 	cfg.Will = &mqttclient.Message{Topic: "w", Payload: []byte{0xFF, 0}, QoS: 1, Retained: true}
 	c := dial(t, cfg)
-	// Version 4, all flags but the reserved one and that of QoS 2, a keepalive of 30 s.
-	want := slices.Concat(text("MQTT"), []byte{4, 0xEE, 0, 30}, text("gateway-1"), text("w"), []byte{0, 2, 0xFF, 0}, text("joe"), text("hunter2"))
+	// Version 4, all flags but the reserved one and that of QoS 2, a keepalive of 10 min.
+	want := slices.Concat(text("MQTT"), []byte{4, 0xEE, 2, 88}, text("gateway-1"), text("w"), []byte{0, 2, 0xFF, 0}, text("joe"), text("hunter2"))
 	if body := <-got; !bytes.Equal(body, want) {
 		t.Errorf("CONNECT is\n%x, want\n%x", body, want)
 	}
@@ -50,7 +51,7 @@ func TestDial_connect(t *testing.T) {
 
 	cfg = config(b.url())
 	dial(t, cfg)
-	want = slices.Concat(text("MQTT"), []byte{4, 2, 0, 30}, text("gateway-1"))
+	want = slices.Concat(text("MQTT"), []byte{4, 2, 2, 88}, text("gateway-1"))
 	if body := <-got; !bytes.Equal(body, want) {
 		t.Errorf("CONNECT without anything is\n%x, want\n%x", body, want)
 	}
@@ -166,13 +167,12 @@ func TestDial_connectFails(t *testing.T) {
 
 // The system's dialer: nobody listens.
 func TestDial_refused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := brokertest.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
-	failed := refusedAt(t, config("tcp://"+l.Addr().String()), mqttclient.StepConnect)
-	contains(t, "the advice", failed.Advice, l.Addr().String())
+	failed := refusedAt(t, config("tcp://"+free[0]), mqttclient.StepConnect)
+	contains(t, "the advice", failed.Advice, free[0])
 }
 
 func TestDial_loginFails(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/test/await"
 )
 
 // FuzzBroker says bytes as a broker that has let the client in, has granted it "in/#"
@@ -91,10 +92,11 @@ func try(t *testing.T, b []byte, greet func(p *peer)) {
 	goneAgain(t, goroutines)
 }
 
-// goneAgain waits until no more goroutines run than before.
+// goneAgain waits until no more goroutines run than before. It does not pause, for the sake
+// of the fuzzer.
 func goneAgain(t *testing.T, before int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for deadline := await.Deadline(); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("%d goroutines are left, of %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])

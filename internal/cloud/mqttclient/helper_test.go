@@ -15,12 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/test/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience ends a test that would hang; nothing is measured by it.
-const patience = 20 * time.Second
+// keepalive is that of a test that is not about it: no machine stalls for so long.
+const keepalive = 10 * time.Minute
 
 // The types of packets (MQTT 3.1.1, section 2.2.1).
 const (
@@ -162,7 +163,7 @@ type broker struct {
 func listen(t testing.TB, play func(p *peer)) *broker {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, others) })
+	t.Cleanup(func() { nothingLeft(t, others) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +180,12 @@ func listen(t testing.TB, play func(p *peer)) *broker {
 		within(t, "the end of the broker's connections", ended)
 	})
 	return b
+}
+
+// nothingLeft waits until only other goroutines run.
+func nothingLeft(t testing.TB, others goleak.Option) {
+	t.Helper()
+	await.Until(t, "every goroutine has ended", func() bool { return goleak.Find(others) == nil })
 }
 
 func (b *broker) accept(play func(p *peer)) {
@@ -199,7 +206,7 @@ func (b *broker) url() string { return "tcp://" + b.listener.Addr().String() }
 // config is one that works.
 func config(url string) mqttclient.Config {
 	return mqttclient.Config{
-		Broker:    mqttclient.Broker{URL: url, ClientID: "gateway-1", Keepalive: 30 * time.Second},
+		Broker:    mqttclient.Broker{URL: url, ClientID: "gateway-1", Keepalive: keepalive},
 		PerSecond: 1e6, Burst: 1e6, Receive: func(mqttclient.Message) {},
 		Lookup: func(_ context.Context, host string) ([]string, error) { return []string{host}, nil },
 	}
@@ -225,9 +232,7 @@ func piped(t testing.TB, play func(p *peer)) mqttclient.Config {
 // dial connects, or ends the test.
 func dial(t testing.TB, cfg mqttclient.Config) *mqttclient.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	c, err := mqttclient.Dial(ctx, cfg)
+	c, err := mqttclient.Dial(await.Context(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,13 +258,7 @@ func refusedAt(t testing.TB, cfg mqttclient.Config, step mqttclient.Step) *mqttc
 // within waits for a channel to close.
 func within(t testing.TB, what string, done <-chan struct{}) {
 	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		t.Fatalf("%s: still waiting after %s", what, patience)
-	}
+	await.Receive(t, what, done)
 }
 
 // contains reports an error whose text lacks something.

@@ -243,6 +243,7 @@ func TestConn_silent(t *testing.T) {
 			_, _ = p.welcome(0)
 			p.silent()
 		})
+		cfg.Keepalive = 30 * time.Second
 		c := dial(t, cfg)
 		d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1})
 		began := time.Now()
@@ -337,7 +338,7 @@ func TestConn_lostNotClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		within(t, "the end", c.Lost())
-		goleak.VerifyNone(t, others)
+		nothingLeft(t, others)
 	}
 }
 
