@@ -48,6 +48,12 @@ func (c *counted) writes() string {
 // door is a station that takes every command, and permits everything.
 type door struct{ called func(site.Command) }
 
+// standing is a clock by which no token expires, however slow the disk is.
+type standing time.Time
+
+func (s standing) Now() time.Time { return time.Time(s) }
+func (standing) Trusted() bool    { return true }
+
 // lockOne is a directory whose every station has one lock.
 type lockOne struct{ allStations }
 
@@ -72,6 +78,7 @@ func (d door) Call(cmd site.Command, _ bool, departs unlock.Departure) site.Outc
 // A signed command waits for one durable write before the door, like a local one: its
 // record is also the memory of its id, over a restart too.
 func TestCommands_handle_oneDurableWrite(t *testing.T) {
+	clock := standing(time.Now())
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "gatehouse.db")
 	key, err := api.Generate("front-desk")
 	if err != nil {
@@ -87,25 +94,25 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 		}
 		defer db.Close()
 		store := &counted{DB: db}
-		db.UseClock(clock{})
-		records, err := journal.New(journal.Config{Store: store, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New()})
+		db.UseClock(clock)
+		records, err := journal.New(journal.Config{Store: store, Clock: clock, Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := door{called: func(site.Command) { atDoor = store.writes() }}
-		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: d, Doors: d, Caller: d, Journal: records, Clock: clock{}, Metrics: metric.New()})
+		opener, err := unlock.New(ctx, unlock.Config{TTL: time.Hour, Permissions: d, Doors: d, Caller: d, Journal: records, Clock: clock, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := link.NewCommands(link.Config{
 			Gateway: gatewayID, Unlocker: opener, Stations: lockOne{}, Journal: records,
-			Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+			Clock: clock, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 		}, func(r api.Result) { answers <- r })
 		c.Trust(keyring(t, key.Public()))
 		use(c, opener, store)
 		c.Drain()
 	}
-	now := time.Now()
+	now := clock.Now()
 	token, err := key.Sign(api.Command{
 		ID: "once", Gateway: gatewayID, Name: api.Unlock, Station: 1042, Lock: 1, Actor: "porter", IssuedAt: now, Expires: now.Add(time.Minute),
 	})
@@ -147,6 +154,7 @@ func (a asking) Ask(r slot.Request) error {
 // An update waits for one durable write before root is asked, and its id is remembered by
 // that record, over a restart too.
 func TestCommands_handle_updateDurable(t *testing.T) {
+	clock := standing(time.Now())
 	ctx, path, root := t.Context(), filepath.Join(t.TempDir(), "gatehouse.db"), t.TempDir()
 	files := slot.Exchange{Root: root}
 	if err := errors.Join(os.MkdirAll(filepath.Join(root, "run", "gatehouse"), 0o700), files.WriteStatus(site.UpdateStatus{Image: true, Default: "a", Phase: site.UpdateIdle})); err != nil {
@@ -166,20 +174,20 @@ func TestCommands_handle_updateDurable(t *testing.T) {
 		}
 		defer db.Close()
 		store := &counted{DB: db}
-		db.UseClock(clock{})
-		records, err := journal.New(journal.Config{Store: store, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New()})
+		db.UseClock(clock)
+		records, err := journal.New(journal.Config{Store: store, Clock: clock, Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: door{}, Doors: door{}, Caller: door{}, Journal: records, Clock: clock{}, Metrics: metric.New()})
+		opener, err := unlock.New(ctx, unlock.Config{TTL: time.Hour, Permissions: door{}, Doors: door{}, Caller: door{}, Journal: records, Clock: clock, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		store.writes()
 		c := link.NewCommands(link.Config{
-			Gateway: gatewayID, Unlocker: opener, Stations: lockOne{}, Journal: records, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+			Gateway: gatewayID, Unlocker: opener, Stations: lockOne{}, Journal: records, Clock: clock, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 			Updates: updates.New(updates.Config{
-				Exchange: asking{files, func() { before = store.writes() }}, Journal: records, Store: db, Clock: clock{}, Logger: slog.New(slog.DiscardHandler),
+				Exchange: asking{files, func() { before = store.writes() }}, Journal: records, Store: db, Clock: clock, Logger: slog.New(slog.DiscardHandler),
 				Zone: func() *time.Location { return time.UTC },
 			}),
 		}, func(r api.Result) { answers <- r })
@@ -192,7 +200,7 @@ func TestCommands_handle_updateDurable(t *testing.T) {
 			t.Errorf("answered %+v, want %+v", got, want)
 		}
 	}
-	now := time.Now()
+	now := clock.Now()
 	token, err := key.Sign(api.Command{
 		ID: "once", Gateway: gatewayID, Name: api.Update, Actor: "porter", IssuedAt: now, Expires: now.Add(time.Minute), URL: updateURL, SHA256: updateSum,
 		Window: time.Hour,
