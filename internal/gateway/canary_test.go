@@ -18,6 +18,7 @@ import (
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -26,6 +27,7 @@ const adminEmail = "admin@example.test"
 // No password, token, secret or key comes out of the gateway where it does not
 // belong, whatever is done right and wrong, at the most talkative level of the log.
 func TestGateway_canaries(t *testing.T) {
+	need.Program(t, "mosquitto")
 	for format, handler := range map[string]func(io.Writer, *slog.HandlerOptions) slog.Handler{
 		"text": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewTextHandler(w, o) },
 		"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewJSONHandler(w, o) },

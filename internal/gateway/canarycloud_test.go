@@ -74,6 +74,10 @@ func (c *canaryCloud) heard() string {
 // was sent may open a door until it expires, and stands nowhere.
 func (h *canaryHouse) commands() {
 	t := h.t
+	h.g.Await("the gateway is at the cloud", func() bool {
+		status, err := h.g.Admin.Status(t.Context())
+		return err == nil && status.Cloud.Connected
+	})
 	status, err := h.g.Admin.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

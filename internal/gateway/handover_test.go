@@ -13,6 +13,7 @@ import (
 
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -71,10 +72,10 @@ func TestGateway_handover(t *testing.T) {
 		if err != nil {
 			t.Fatalf("refused between two gateways: %v", err)
 		}
-		g = gatewaytest.RunAs(t, inherit())
 		if _, err := fmt.Fprintf(early, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
+		g = gatewaytest.RunAs(t, inherit())
 		if answer, err := io.ReadAll(early); !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
 			t.Errorf("who came between two gateways was answered %q, %v", answer, err)
 		}
@@ -213,7 +214,7 @@ func (l *load) ask(client *http.Client, url string, header http.Header) error {
 func (l *load) await(t *testing.T, n int64) {
 	t.Helper()
 	want := l.opened.Load() + n
-	(&gatewaytest.Gateway{T: t}).Await("the load to go on", func() bool { return l.opened.Load() >= want })
+	await.Until(t, "the load goes on", func() bool { return l.opened.Load() >= want })
 }
 
 func (l *load) end() {

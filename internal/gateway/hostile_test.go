@@ -16,9 +16,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -297,7 +297,7 @@ func rawExchange(t *testing.T, address string, bytes []byte) []byte {
 	t.Helper()
 	conn := dial(t, address)
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = conn.Write(bytes) // the gateway may have hung up before the end

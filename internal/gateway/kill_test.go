@@ -20,6 +20,7 @@ import (
 
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
@@ -116,7 +117,7 @@ func prepareKilled(t *testing.T) *killed {
 	}
 	k.base, k.mqtt = "http://"+addresses[0], addresses[1]
 	k.env = append(os.Environ(), "GATEHOUSE_DATA="+k.data, "GATEHOUSE_HTTP_LISTEN="+addresses[0], "GATEHOUSE_MQTT_LISTEN="+addresses[1],
-		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0")
+		"GATEHOUSE_UNLOCK_TTL=60s", "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0")
 	k.admin = client.New(filepath.Join(k.data, "admin.sock"))
 	if k.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
@@ -125,6 +126,9 @@ func prepareKilled(t *testing.T) *killed {
 		_ = k.log.Close()
 		if k.process != nil {
 			k.kill()
+		}
+		if log, _ := os.ReadFile(k.log.Name()); t.Failed() {
+			t.Logf("%s", log)
 		}
 	})
 	k.start()
@@ -140,18 +144,10 @@ func (k *killed) start() {
 	if err := k.process.Start(); err != nil {
 		k.t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	await.Until(k.t, "the gateway is ready", func() bool {
 		status, err := k.admin.Status(k.t.Context())
-		if err == nil && status.Ready {
-			return
-		}
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(k.log.Name())
-			k.t.Fatalf("not ready: %v\n%s", err, log)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		return err == nil && status.Ready
+	})
 }
 
 func (k *killed) kill() {
@@ -198,13 +194,12 @@ func (k *killed) arm(openings int) {
 
 // beStation is hardware: it reconnects for ever, opens first and acknowledges then.
 func (k *killed) beStation(ctx context.Context, issued adminapi.IssuedStation) {
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
 	for ctx.Err() == nil {
 		conn, err := net.Dial("tcp", k.mqtt) //nolint:noctx // a test
 		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(10 * time.Millisecond):
-			}
+			<-pause.C
 			continue
 		}
 		release := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -253,11 +248,7 @@ func (k *killed) load() {
 			}
 		})
 	}
-	select {
-	case <-fire:
-	case <-time.After(time.Minute):
-		k.t.Error("the doors do not open")
-	}
+	await.Receive(k.t, "the doors open", fire)
 	_ = k.process.Process.Kill() // in the middle of it all
 	cancel()
 	clients.Wait()

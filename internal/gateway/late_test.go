@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -19,7 +20,7 @@ func dialFrom(t *testing.T, h *gatewaytest.Host, address string) (conn net.Conn)
 	t.Helper()
 	h.Do(func() {
 		var err error
-		if conn, err = net.DialTimeout("tcp", address, 10*time.Second); err != nil {
+		if conn, err = new(net.Dialer).DialContext(await.Context(t), "tcp", address); err != nil {
 			t.Errorf("dialling from the other host: %v", err)
 		}
 	})
@@ -39,7 +40,7 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 	h := gatewaytest.NewHost(t, 1)
 	cfg := gatewaytest.Configure(t)
 	cfg.MQTT.Listen = []string{h.Here + ":0"}
-	cfg.Unlock.TTL = 3 * time.Second
+	cfg.Unlock.TTL = time.Second
 	g := gatewaytest.Start(t, cfg)
 	access, _ := g.Login()
 	id := site.StationID(1042)
@@ -53,10 +54,15 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 				g.AwaitOnline(id, true)
 
 				h.Vanish()
-				if g.Unlock(access, issued.StationToken) {
-					t.Fatal("unlocked through a dead link")
-				}
-				g.AwaitOnline(id, false)
+				// Where a machine needs the time of a command to record it, nothing is sent, and the
+				// station stays online.
+				g.Await("the gateway ends the connection", func() bool {
+					if g.Unlock(access, issued.StationToken) {
+						t.Fatal("unlocked through a dead link")
+					}
+					state, err := g.Admin.Station(t.Context(), id)
+					return err == nil && state.Status == site.Offline
+				})
 				if state := socketTo(t, station.Conn.LocalAddr()); state != "" {
 					t.Errorf("the kernel still has the connection, and what is in it: %s", state)
 				}
@@ -65,9 +71,7 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 				// The gateway has reset the connection: its end, and no command, is all that
 				// the station's own packet brings.
 				if err := station.Ping(); err == nil {
-					if c, err := station.NextCommand(); err == nil {
-						t.Fatalf("received %+v after the deadline", c)
-					}
+					checkEnded(t, station)
 				}
 				// The first command on a new connection, with the same session, is the next one; this
 				// one has time.
@@ -97,8 +101,8 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 						}
 					}
 				}
-				if ended != 1 {
-					t.Errorf("%d unlocks in the journal expired or failed, want 1", ended)
+				if ended < 1 {
+					t.Error("no unlock in the journal expired or failed")
 				}
 			})
 		}
@@ -160,7 +164,7 @@ func TestBlackHole_control_bytesComeLateWithoutAReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Return()
-	if err := station.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := station.SetReadDeadline(await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(station); err != nil || string(got) != "unlock" {
@@ -168,7 +172,7 @@ func TestBlackHole_control_bytesComeLateWithoutAReset(t *testing.T) {
 	}
 }
 
-// A station that is slow, but within the deadline, opens the door.
+// A station that is slow, but within the deadline, opens the door; others do not wait for it.
 func TestGateway_slowStation_opensWithinTheDeadline(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
 	cfg.Unlock.TTL = time.Minute // until the slowest disk has taken the record
@@ -176,17 +180,25 @@ func TestGateway_slowStation_opensWithinTheDeadline(t *testing.T) {
 	issued := g.Enrol(1042)
 	access, _ := g.Login()
 	station := g.Dial(issued.MQTT)
+	other := g.Enrol(1043)
+	go answerAll(g.Dial(other.MQTT))
 	g.AwaitOnline(1042, true)
+	g.AwaitOnline(1043, true)
 	opened := make(chan bool, 1)
 	go func() { opened <- g.Unlock(access, issued.StationToken) }()
 	c := station.Command()
 	if c.Command != "unlock" || c.LockID != "lock-1" || c.QoS != 1 || c.TTL < 1 || c.TTL > 60 {
 		t.Errorf("command %+v", c)
 	}
+	for range 10 { // the station takes the time of ten doors
+		if !g.Unlock(access, other.StationToken) {
+			t.Error("the other door did not open")
+		}
+	}
 	select {
 	case <-opened:
 		t.Error("answered before the station had acknowledged")
-	case <-time.After(time.Second): // the station takes its time
+	default:
 	}
 	station.Ack(c)
 	if !<-opened {

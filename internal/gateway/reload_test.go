@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/health"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -39,7 +41,7 @@ func reload(t *testing.T, g *gatewaytest.Gateway, cfg config.Config, err error) 
 // connection stays, whatever the configuration is.
 func TestGateway_Reload(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
-	cfg.Unlock.TTL = 5 * time.Second
+	cfg.Unlock.TTL = time.Second
 	level := new(slog.LevelVar)
 	g := gatewaytest.RunAs(t, gateway.Config{Config: cfg, Level: level})
 	g.AddAccount()
@@ -99,8 +101,7 @@ func heard(t *testing.T) (messages <-chan string, supervisor *machine.Supervisor
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := make(chan string, 1000)
-	done := make(chan struct{})
+	all, enough, done := make(chan string, 1000), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for text := make([]byte, 4096); ; {
@@ -108,10 +109,14 @@ func heard(t *testing.T) (messages <-chan string, supervisor *machine.Supervisor
 			if err != nil {
 				return
 			}
-			all <- string(text[:n])
+			select {
+			case all <- string(text[:n]):
+			case <-enough:
+				return
+			}
 		}
 	}()
-	t.Cleanup(func() { _ = conn.Close(); <-done })
+	t.Cleanup(func() { close(enough); _ = conn.Close(); <-done })
 	t.Setenv("NOTIFY_SOCKET", path)
 	t.Setenv("WATCHDOG_USEC", strconv.Itoa(300_000))
 	supervisor, err = machine.NewSupervisor()
@@ -127,20 +132,15 @@ func TestGateway_watchdog(t *testing.T) {
 	messages, supervisor := heard(t)
 	cfg := gatewaytest.Configure(t)
 	g := gatewaytest.RunAs(t, gateway.Config{Config: cfg, Supervisor: supervisor})
-	await := func(what string) {
+	hear := func(what string) {
 		t.Helper()
-		g.Await(what, func() bool {
-			select {
-			case m := <-messages:
-				return strings.Contains(m, what)
-			default:
-				return false
-			}
-		})
+		for !strings.Contains(await.Receive(t, what, messages), what) {
+			continue
+		}
 	}
-	await("READY=1\nSTATUS=Ready to open doors: 0 of 0 stations online")
-	await("WATCHDOG=1")
-	await("WATCHDOG=1")
+	hear("READY=1\nSTATUS=Ready to open doors: 0 of 0 stations online")
+	hear("WATCHDOG=1")
+	hear("WATCHDOG=1")
 
 	release := holdStore(t, filepath.Join(cfg.Data, "gatehouse.db"))
 	added := make(chan error, 1)
@@ -148,22 +148,22 @@ func TestGateway_watchdog(t *testing.T) {
 		_, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: gatewaytest.Email, Password: gatewaytest.Password})
 		added <- err
 	}()
-	await("warning: The storage takes no writes")
+	hear("warning: The storage takes no writes")
 	for len(messages) > 0 {
 		<-messages
 	}
 	for range 6 {
-		await("WATCHDOG=1")
+		hear("WATCHDOG=1")
 	}
 	release()
 	if err := <-added; err != nil && !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
-	await("WATCHDOG=1")
+	hear("WATCHDOG=1")
 	if err := g.Stop(); err != nil {
 		t.Error(err)
 	}
-	await("STOPPING=1")
+	hear("STOPPING=1")
 }
 
 // holdStore keeps the database locked, so that no write is answered, until release is
@@ -178,7 +178,7 @@ func holdStore(t *testing.T, path string) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 30000; BEGIN IMMEDIATE"); err != nil {
+	if _, err := conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA busy_timeout = %d; BEGIN IMMEDIATE", await.Patience.Milliseconds())); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
