@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -44,17 +45,25 @@ func (p listed) testFiles() []string {
 	return paths
 }
 
+// product has every package of the product, once one of the tests has asked for them.
+var product struct { //nolint:gochecknoglobals // go list takes seconds
+	sync.Once
+	packages []listed
+}
+
 // packages lists every package of the product.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	all := list(t, "list", "-tags", "board", "-json", "./...")
-	if len(all) < 10 {
-		t.Fatalf("only %d packages were found", len(all))
+	product.Do(func() {
+		product.packages = list(t, "list", "-tags", "board", "-json", "./...")
+		for _, p := range product.packages {
+			touch(t, p)
+		}
+	})
+	if len(product.packages) < 10 {
+		t.Fatalf("only %d packages were found", len(product.packages))
 	}
-	for _, p := range all {
-		touch(t, p)
-	}
-	return all
+	return product.packages
 }
 
 // touch looks at every file of the package: so go test knows that a change of it
