@@ -92,20 +92,22 @@ func TestFallback_committed(t *testing.T) {
 
 // A version that cannot read the boot partition is not judged, and its trial ends.
 func TestFallback_unreadableBoot(t *testing.T) {
-	b := tried(t)
-	back := b.hideBoot()
-	if !b.unjudged() {
-		t.Error("the board does not restart")
-	}
-	if s := b.status(); s.Phase != site.UpdateTrial || s.Target != "1.3.0" || s.Default != "" {
-		t.Errorf("the status is %+v", s)
-	}
-	back()
-	b.restart()
-	b.settle()
-	if s := b.status(); s.Running.Slot != "a" || s.Last == nil || !strings.Contains(s.Last.Reason, "cannot read the boot partition") {
-		t.Errorf("the status is %+v, %+v", s, s.Last)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		back := b.hideBoot()
+		if !b.unjudged() {
+			t.Error("the board does not restart")
+		}
+		if s := b.status(); s.Phase != site.UpdateTrial || s.Target != "1.3.0" || s.Default != "" {
+			t.Errorf("the status is %+v", s)
+		}
+		back()
+		b.restart()
+		b.settle()
+		if s := b.status(); s.Running.Slot != "a" || s.Last == nil || !strings.Contains(s.Last.Reason, "cannot read the boot partition") {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
 }
 
 // hideBoot makes the boot partition one that cannot be read, until the function that it
@@ -138,38 +140,42 @@ func (b *board) unjudged() bool {
 // The version of before does not restart for a trial that it cannot end, and may take back
 // its data.
 func TestFallback_unreadableBootOfOldVersion(t *testing.T) {
-	b := tried(t)
-	b.run("a")
-	b.schema = 9
-	back := b.hideBoot()
-	for range 3 {
-		if b.unjudged() {
-			t.Fatal("the board restarts")
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		b.run("a")
+		b.schema = 9
+		back := b.hideBoot()
+		for range 3 {
+			if b.unjudged() {
+				t.Fatal("the board restarts")
+			}
+			if s := b.status(); s.Phase != site.UpdateIdle || !s.TakeBack {
+				t.Errorf("the status is %+v", s)
+			}
 		}
-		if s := b.status(); s.Phase != site.UpdateIdle || !s.TakeBack {
-			t.Errorf("the status is %+v", s)
+		back()
+		b.settle()
+		if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateFellBack || !s.TakeBack {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
 		}
-	}
-	back()
-	b.settle()
-	if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateFellBack || !s.TakeBack {
-		t.Errorf("the status is %+v, %+v", s, s.Last)
-	}
+	})
 }
 
 // Restarts that do not lead back to the old version end.
 func TestFallback_noWayBack(t *testing.T) {
-	b := tried(t)
-	b.hideBoot()
-	if !b.unjudged() {
-		t.Error("the board does not restart the first time")
-	}
-	if b.unjudged() {
-		t.Error("the board restarts again")
-	}
-	if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed || s.Running.Version != "1.3.0" {
-		t.Errorf("the status is %+v, %+v", s, s.Last)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		b.hideBoot()
+		if !b.unjudged() {
+			t.Error("the board does not restart the first time")
+		}
+		if b.unjudged() {
+			t.Error("the board restarts again")
+		}
+		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed || s.Running.Version != "1.3.0" {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
 }
 
 // A commit that could not be noted is one all the same.
@@ -218,17 +224,19 @@ func TestFallback_oneShotStays(t *testing.T) {
 
 // A state that is lost in a trial takes neither the data nor the knowledge of it away.
 func TestFallback_lostState(t *testing.T) {
-	b := tried(t)
-	b.Write("var/lib/gatehouse-update/state.json", "\x00\x00\x00")
-	if err := b.service(time.Minute); err == nil || !b.ends() {
-		t.Errorf("the service: %v", err)
-	}
-	b.restart()
-	b.schema = 9
-	b.settle()
-	if s := b.status(); s.Running.Slot != "a" || !s.TakeBack || s.Last == nil || !strings.Contains(s.Last.Reason, "damaged") {
-		t.Errorf("the status is %+v, %+v", s, s.Last)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		b.Write("var/lib/gatehouse-update/state.json", "\x00\x00\x00")
+		if err := b.service(time.Minute); err == nil || !b.ends() {
+			t.Errorf("the service: %v", err)
+		}
+		b.restart()
+		b.schema = 9
+		b.settle()
+		if s := b.status(); s.Running.Slot != "a" || !s.TakeBack || s.Last == nil || !strings.Contains(s.Last.Reason, "damaged") {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
 }
 
 // A newer version that somebody starts by hand may change the database: the default may take
@@ -268,7 +276,8 @@ func TestRun_killed(t *testing.T) {
 		b.settle()
 		from := update.Source{Path: b.file("1.3.0")}
 		if phase == site.UpdateFetching {
-			from = update.Source{URL: serve(t, &server{raw: b.genuine("1.3.0")})}
+			from = update.Source{URL: "https://example.test/x"}
+			b.http = func(cfg *update.Config) { cfg.HTTP = delivering(b.genuine("1.3.0"), new(int)) }
 		}
 		if !b.kill(from, func(s site.UpdateStatus) bool {
 			return s.Phase == phase && (s.Percent > 0 || phase == site.UpdateVerifying)
@@ -286,8 +295,7 @@ func TestRun_killed(t *testing.T) {
 			t.Errorf("%s: the status is %+v, %+v", phase, s, s.Last)
 		}
 	}
-	killed(t, site.UpdateFetching) // from a server, which a bubble cannot wait for
-	for _, phase := range []site.UpdatePhase{site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
+	for _, phase := range []site.UpdatePhase{site.UpdateFetching, site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
 		synctest.Test(t, func(t *testing.T) { killed(t, phase) })
 	}
 }
@@ -364,12 +372,10 @@ func TestRun_unnotedCommit(t *testing.T) {
 // same.
 func TestUpdate_wholeDownload(t *testing.T) {
 	b := newBoard(t)
-	version, answers := "1.3.0", map[string]int{}
+	version, answers := "1.3.0", map[int]int{}
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"`+version+`"`)
-		answer := &answered{ResponseWriter: w, status: http.StatusOK}
-		http.ServeFile(answer, r, b.file(version))
-		answers[http.StatusText(answer.status)]++
+		http.ServeFile(answered{w, answers}, r, b.file(version))
 	}))
 	for _, version = range []string{"1.3.0", "1.3.0", "1.4.0"} {
 		out, err := b.updater().Update(t.Context(), update.Order{From: update.Source{URL: url}, Check: true})
@@ -384,20 +390,20 @@ func TestUpdate_wholeDownload(t *testing.T) {
 	if out, err := b.updater().Update(t.Context(), update.Order{From: update.Source{URL: url}, Check: true}); err != nil || out.Version != version {
 		t.Errorf("without the server: %+v, %v", out, err)
 	}
-	if answers["OK"] != 2 || answers["Not Modified"] != 1 {
+	if answers[http.StatusOK] != 2 || answers[http.StatusNotModified] != 1 {
 		t.Errorf("the answers were %v", answers)
 	}
 }
 
-// answered remembers the status of an answer.
+// answered counts the answers by their status, before anything of them is sent.
 type answered struct {
 	http.ResponseWriter
 
-	status int
+	counts map[int]int
 }
 
-func (a *answered) WriteHeader(status int) {
-	a.status = status
+func (a answered) WriteHeader(status int) {
+	a.counts[status]++
 	a.ResponseWriter.WriteHeader(status)
 }
 

@@ -227,41 +227,45 @@ func (b *board) upload(version string) {
 }
 
 func TestRun_upload(t *testing.T) {
-	b := newBoard(t)
-	b.settle()
-	b.upload("1.3.0")
-	b.ask(slot.Request{Action: slot.Update, File: true})
-	if err := b.service(time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	b.holds("1.3.0")
-	if b.oneShot() != slot.B || b.restarts != 1 {
-		t.Errorf("one shot %q, %d restarts", b.oneShot(), b.restarts)
-	}
-	if _, err := os.Stat(b.Path("var/lib/gatehouse/update/upload")); err == nil {
-		t.Error("the upload is left")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.upload("1.3.0")
+		b.ask(slot.Request{Action: slot.Update, File: true})
+		if err := b.service(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.holds("1.3.0")
+		if b.oneShot() != slot.B || b.restarts != 1 {
+			t.Errorf("one shot %q, %d restarts", b.oneShot(), b.restarts)
+		}
+		if _, err := os.Stat(b.Path("var/lib/gatehouse/update/upload")); err == nil {
+			t.Error("the upload is left")
+		}
+	})
 }
 
 // Where a restart that the gateway has asked for fails, so does the service:
 // gatehouse-fallback.service restarts the board.
 func TestRun_stuckRestart(t *testing.T) {
-	for name, ask := range map[string]func(b *board){
-		"an update":  func(b *board) { b.upload("1.3.0"); b.ask(slot.Request{Action: slot.Update, File: true}) },
-		"a rollback": func(b *board) { b.Fill("b", "1.2.2"); b.ask(slot.Request{Action: slot.Rollback}) },
-	} {
-		b := newBoard(t)
-		b.Write("var/lib/gatehouse-update/state.json", `{"slots":{"b":{"version":"1.2.2","schema":9}}}`)
-		b.settle()
-		ask(b)
-		b.stuck = errDown
-		if err := b.service(time.Minute); !errors.Is(err, errDown) || b.restarts != 1 || b.oneShot() != slot.B || b.status().Phase != site.UpdateRestarting {
-			t.Errorf("%s: %v, %d restarts, %+v", name, err, b.restarts, b.status())
+	synctest.Test(t, func(t *testing.T) {
+		for name, ask := range map[string]func(b *board){
+			"an update":  func(b *board) { b.upload("1.3.0"); b.ask(slot.Request{Action: slot.Update, File: true}) },
+			"a rollback": func(b *board) { b.Fill("b", "1.2.2"); b.ask(slot.Request{Action: slot.Rollback}) },
+		} {
+			b := newBoard(t)
+			b.Write("var/lib/gatehouse-update/state.json", `{"slots":{"b":{"version":"1.2.2","schema":9}}}`)
+			b.settle()
+			ask(b)
+			b.stuck = errDown
+			if err := b.service(time.Minute); !errors.Is(err, errDown) || b.restarts != 1 || b.oneShot() != slot.B || b.status().Phase != site.UpdateRestarting {
+				t.Errorf("%s: %v, %d restarts, %+v", name, err, b.restarts, b.status())
+			}
+			if last := b.status().Last; last == nil || last.Version == "" {
+				t.Errorf("%s: the outcome is %+v", name, last)
+			}
 		}
-		if last := b.status().Last; last == nil || last.Version == "" {
-			t.Errorf("%s: the outcome is %+v", name, last)
-		}
-	}
+	})
 }
 
 // A request that comes as the board restarts has an outcome too.

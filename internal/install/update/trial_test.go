@@ -34,9 +34,9 @@ func tried(t *testing.T, online ...site.StationID) *board {
 	return b
 }
 
-// service runs the service until it ends, or for a while.
+// service runs the service until it ends, or for a while of a bubble's time.
 func (b *board) service(d time.Duration) error {
-	ctx, cancel := context.WithTimeout(b.t.Context(), d)
+	ctx, cancel := context.WithTimeout(b.t.Context(), d) // in a bubble
 	defer cancel()
 	return b.updater().Run(ctx)
 }
@@ -287,7 +287,9 @@ func TestRun_missingState(t *testing.T) {
 		"unreadable": func(b *board) { b.Write("var/lib/gatehouse-update/state.json/x", "") },
 		"no folder":  func(b *board) { b.Write("var/lib/gatehouse-update", "") },
 	} {
-		t.Run(name, func(t *testing.T) { testMissingState(t, lose) })
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testMissingState(t, lose) })
+		})
 	}
 }
 

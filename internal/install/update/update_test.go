@@ -58,6 +58,7 @@ func TestUpdate(t *testing.T) {
 // What is written reaches the card piece by piece: a commit of the gateway waits for what the
 // card has queued.
 func TestUpdate_flushes(t *testing.T) {
+	t.Setenv("TMPDIR", disk)
 	b := newBoard(t)
 	most := map[site.UpdatePhase]int64{}
 	b.onShow = func(s site.UpdateStatus) {
