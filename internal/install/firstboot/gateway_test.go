@@ -11,23 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/config"
 	"gatehouse/internal/install/firstboot"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi/client"
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"), goleak.Cleanup(func(code int) {
-		http.DefaultClient.CloseIdleConnections()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { await.Goroutines(m) }
 
 // With a real gateway: accounts log in with the passwords that were given and with
 // those of the result, the hardware connects, and the settings hold after the restart.
