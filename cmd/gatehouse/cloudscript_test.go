@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/need"
 )
 
 // TestCloudScripts runs testdata/cloud beside a broker that speaks TLS, $BROKER, with
@@ -24,6 +25,7 @@ import (
 // have the rights of the guide; their passwords are "gw secret" and "app
 // secret".
 func TestCloudScripts(t *testing.T) {
+	need.Program(t, "mosquitto")
 	dir := t.TempDir()
 	certificate, key := selfSigned(t, dir)
 	acl := filepath.Join(dir, "acl")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 // echoes reports whether a terminal shows what is typed.
@@ -39,9 +39,7 @@ func asking(ctx context.Context, t *testing.T, screen *os.File) <-chan asked {
 		passphrase, err := a.passphrase(ctx, "", false)
 		answer <- asked{passphrase, err}
 	}()
-	for echoes(t, screen) {
-		runtime.Gosched()
-	}
+	await.Until(t, "the passphrase is asked for", func() bool { return !echoes(t, screen) })
 	return answer
 }
 
@@ -77,7 +75,6 @@ func TestApp_passphrase_interrupted(t *testing.T) {
 		t.Error("the terminal shows nothing any more")
 	}
 	_, _ = far.WriteString("\n") // ends the reading that was left
-	for goleak.Find(others) != nil {
-		continue // it sets the terminal back by its number, which may be another's once this one is closed
-	}
+	// It sets the terminal back by its number, which may be another's once this one is closed.
+	await.Until(t, "the reading ends", func() bool { return goleak.Find(others) == nil })
 }

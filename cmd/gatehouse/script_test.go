@@ -17,7 +17,8 @@ func TestMain(m *testing.M) {
 }
 
 // prepare lets a script run the program as it is shipped, as the command gatehouse, on
-// data and a home folder of its own.
+// data and a home folder of its own. No command expires, unless the script sets another
+// deadline.
 func prepare(t *testing.T, env *testscript.Env) error {
 	t.Helper()
 	env.Setenv("PATH", filepath.Dir(gatewaytest.Binary(t))+string(filepath.ListSeparator)+env.Getenv("PATH"))
@@ -26,7 +27,9 @@ func prepare(t *testing.T, env *testscript.Env) error {
 	env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
 	env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
 	env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
+	env.Setenv("GATEHOUSE_UNLOCK_TTL", "60s")
 	env.Setenv("TZ", "UTC")
+	env.Values[testKey{}] = env.T()
 	return os.MkdirAll(env.WorkDir+"/home", 0o700)
 }
 

@@ -13,20 +13,20 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
-// patience is how long a script waits for a condition before it fails.
-const patience = 60 * time.Second
-
 // scriptCommands are the commands of the scripts:
 //
+//	needs PROGRAM …                    skips the script where a program is missing; the word namespaces stands for [need.Namespaces]
 //	exitcode N program args…           it must end with exactly this status
 //	waitready                          until the gateway of $GATEHOUSE_DATA is ready; sets $HTTP and $MQTT to its addresses
 //	waitgone                           until no gateway answers there any more
@@ -40,6 +40,7 @@ const patience = 60 * time.Second
 // A field is a path such as mqtt.password or 0.stationId.
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"needs":       cmdNeeds,
 		"exitcode":    cmdExitCode,
 		"waitready":   cmdWaitReady,
 		"waitgone":    cmdWaitGone,
@@ -51,14 +52,30 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 	}
 }
 
-func need(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+func expect(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
 	if neg || len(args) < least {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
+// testOf returns the test that runs a script: prepare has kept it.
+func testOf(ts *testscript.TestScript) testing.TB { return ts.Value(testKey{}).(testing.TB) }
+
+type testKey struct{}
+
+func cmdNeeds(ts *testscript.TestScript, neg bool, args []string) {
+	expect(ts, neg, args, 1, "needs PROGRAM …")
+	for _, name := range args {
+		if name == "namespaces" {
+			need.Namespaces(testOf(ts))
+			continue
+		}
+		need.Program(testOf(ts), name)
+	}
+}
+
 func cmdExitCode(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 2, "exitcode N program args…")
+	expect(ts, neg, args, 2, "exitcode N program args…")
 	err := ts.Exec(args[1], args[2:]...)
 	code := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -71,31 +88,16 @@ func cmdExitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until calls try until it is true, for a while.
-func until(ts *testscript.TestScript, what string, try func(context.Context) bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for !try(ctx) {
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			ts.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 func socketClient(ts *testscript.TestScript) *client.Client {
 	return client.New(filepath.Join(ts.Getenv("GATEHOUSE_DATA"), "admin.sock"))
 }
 
 func cmdWaitReady(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 0, "waitready")
+	expect(ts, neg, args, 0, "waitready")
 	gw := socketClient(ts)
 	defer gw.Close()
-	until(ts, "the gateway to be ready", func(ctx context.Context) bool {
-		status, err := gw.Status(ctx)
+	await.Until(testOf(ts), "the gateway is ready", func() bool {
+		status, err := gw.Status(testOf(ts).Context())
 		if err != nil || !status.Ready {
 			return false
 		}
@@ -111,18 +113,18 @@ func setAddresses(ts *testscript.TestScript, listeners []adminapi.Listener) {
 }
 
 func cmdWaitGone(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 0, "waitgone")
+	expect(ts, neg, args, 0, "waitgone")
 	gw := socketClient(ts)
 	defer gw.Close()
-	until(ts, "the gateway to be gone", func(ctx context.Context) bool {
-		_, err := gw.Status(ctx)
+	await.Until(testOf(ts), "the gateway is gone", func() bool {
+		_, err := gw.Status(testOf(ts).Context())
 		return err != nil
 	})
 }
 
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 2, "waitfor REGEXP program args…")
-	until(ts, args[0], func(context.Context) bool {
+	expect(ts, neg, args, 2, "waitfor REGEXP program args…")
+	await.Until(testOf(ts), args[0], func() bool {
 		_ = ts.Exec(args[1], args[2:]...)
 		return matches(ts, args[0], ts.ReadFile("stdout")+ts.ReadFile("stderr"))
 	})
@@ -153,11 +155,9 @@ func parseRequest(ts *testscript.TestScript, args []string) request {
 }
 
 func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 3, "http STATUS METHOD URL [-bearer T] [-json BODY] [NAME=field …]")
+	expect(ts, neg, args, 3, "http STATUS METHOD URL [-bearer T] [-json BODY] [NAME=field …]")
 	r := parseRequest(ts, args)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(r.body))
+	req, err := http.NewRequestWithContext(await.Context(testOf(ts)), r.method, r.url, strings.NewReader(r.body))
 	ts.Check(err)
 	if r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -178,7 +178,7 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdSetJSON(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 2, "setjson FILE NAME=field …")
+	expect(ts, neg, args, 2, "setjson FILE NAME=field …")
 	setFields(ts, []byte(ts.ReadFile(args[0])), args[1:])
 }
 
@@ -230,7 +230,7 @@ func matches(ts *testscript.TestScript, pattern, text string) bool {
 }
 
 func cmdFreeAddress(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 1, "freeaddress NAME …")
+	expect(ts, neg, args, 1, "freeaddress NAME …")
 	addresses, err := brokertest.FreeAddresses(len(args))
 	ts.Check(err)
 	for i, name := range args {
@@ -239,7 +239,7 @@ func cmdFreeAddress(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, args, 2, "sql FILE STATEMENT")
+	expect(ts, neg, args, 2, "sql FILE STATEMENT")
 	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
 	ts.Check(err)
 	defer db.Close()
