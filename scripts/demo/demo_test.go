@@ -11,16 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/test/await"
 )
 
 // end is the line after which the demonstration waits for its end.
 const end = "Ctrl-C ends the demonstration."
-
-// limit bounds the end of each process.
-const limit = time.Minute
 
 // Ctrl-C is the way to end the demonstration, so it is a success.
 func TestMakeDemo_interrupted(t *testing.T) {
@@ -69,7 +67,7 @@ func TestMakeDemo_terminated(t *testing.T) {
 	}
 	_ = demo.Wait()
 	for pid, fd := range processes {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(await.Patience.Milliseconds()))
 		if n != 1 {
 			t.Errorf("process %d still runs: %v", pid, err)
 		}

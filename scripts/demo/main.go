@@ -29,7 +29,7 @@ const (
 	exampleSite = "configs/site.example.toml"
 	email       = "porter@example.test"
 	station     = 1042
-	patience    = 20 * time.Second // for each step after the build
+	patience    = 3 * time.Minute // bounds each step after the build; it is no measure of speed
 )
 
 func main() {
@@ -102,7 +102,7 @@ func (d *demo) end() {
 	for i := len(d.children) - 1; i >= 0; i-- {
 		child := d.children[i]
 		_ = child.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(10*time.Second, func() { _ = child.Process.Kill() })
+		timer := time.AfterFunc(patience, func() { _ = child.Process.Kill() })
 		_ = child.Wait()
 		timer.Stop()
 	}
