@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // client is an app on the local network.
@@ -24,8 +23,8 @@ type client struct {
 // and is ready on HTTPS, where its certificate must be that of name.
 func (m *machine) connect(ctx context.Context, name string) (*client, error) {
 	c := &client{base: "https://" + m.https}
-	plain := &http.Client{Timeout: 5 * time.Second}
-	err := await(ctx, startPatience, "the gateway is ready", func() error {
+	plain := &http.Client{Timeout: attempt}
+	err := await(ctx, "the gateway is ready", func() error {
 		if err := m.checkRunning(); err != nil {
 			return err
 		}
@@ -54,7 +53,7 @@ func trusting(pem []byte, name string) (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("the answer of /ca.crt is no certificate: %.60q", pem)
 	}
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: 12 * attempt, Transport: &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12},
 		MaxIdleConnsPerHost: 64,
 	}}, nil
@@ -90,15 +89,14 @@ func request(ctx context.Context, c *http.Client, method, url, bearer, body stri
 // refusal is an answer that is no success.
 type refusal struct{ error }
 
-// login logs in. A refusal is an error at once. Without an answer it tries again: the password
-// hash is slow on a board that is emulated beside other work.
+// login logs in. A refusal is an error at once. Without an answer it tries again.
 func (c *client) login(ctx context.Context, email, password string) error {
 	body, err := json.Marshal(map[string]string{"email": email, "password": password})
 	if err != nil {
 		return err
 	}
 	var answer []byte
-	err = await(ctx, startPatience, "the login is answered", func() (err error) {
+	err = await(ctx, "the login is answered", func() (err error) {
 		answer, _, err = request(ctx, c.http, http.MethodPost, c.base+"/v1/auth/login", "", string(body))
 		if errors.As(err, new(refusal)) {
 			return final{err}

@@ -82,7 +82,7 @@ func (t *trial) playStations(ctx context.Context, m *machine) (stop func(), err 
 
 // firstUnlock tries until a door has opened.
 func (t *trial) firstUnlock(ctx context.Context, c *client) error {
-	return await(ctx, startPatience, "a door opens", func() error {
+	return await(ctx, "a door opens", func() error {
 		id, success, err := c.unlock(ctx, t.site.Stations[0].Token, 1)
 		if err == nil && !success {
 			err = errNotOpened
@@ -130,7 +130,7 @@ func (t *trial) stationsOnline(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, startPatience, "all stations are online", func() error {
+	return await(ctx, "all stations are online", func() error {
 		out, err := s.run(ctx, "gatehouse station list")
 		if err == nil && strings.Count(out, "online") < len(t.site.Stations) {
 			err = fmt.Errorf("gatehouse station list says:\n%s", out)

@@ -150,7 +150,7 @@ func (m *machine) startEmulator(ctx context.Context) error {
 // the log, and to the monitor, which says how the emulator ended.
 func (m *machine) attach(ctx context.Context) error {
 	dial := func(name string) (conn net.Conn, err error) {
-		err = await(ctx, 20*time.Second, "the emulator runs", func() (err error) {
+		err = await(ctx, "the emulator runs", func() (err error) {
 			conn, err = net.Dial("unix", m.name+name)
 			return err
 		})
@@ -228,7 +228,8 @@ func (m *machine) cut(everything bool) error {
 // pressButton presses the power button of the machine until it switches itself off: soon
 // after a start nobody attends to it yet. Its disk then holds everything.
 func (m *machine) pressButton(ctx context.Context) error {
-	for range 12 {
+	vain := time.After(patience)
+	for {
 		m.mu.Lock()
 		_, _ = io.WriteString(m.monitor, `{"execute": "system_powerdown"}`) // it may restart just now
 		m.mu.Unlock()
@@ -241,10 +242,11 @@ func (m *machine) pressButton(ctx context.Context) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-vain:
+			return fmt.Errorf("the machine did not switch itself off within %s (the console is in %s)", patience, m.log)
 		case <-time.After(15 * time.Second):
 		}
 	}
-	return fmt.Errorf("the machine did not switch itself off within 3 minutes (the console is in %s)", m.log)
 }
 
 // onSince returns for how many seconds the machine has been on.

@@ -261,8 +261,16 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
+// patience bounds each wait; it is no measure of speed, and no verdict follows from it but
+// that something never happens. The longest is for an update that is undone after its trial.
+const patience = time.Hour
+
+// attempt is when a request that a wait repeats is given up: one that was sent before the
+// board's network was up, or as it restarted, stays silent.
+const attempt = 5 * time.Second
+
 // await tries until ok returns nil, for at most patience.
-func await(ctx context.Context, patience time.Duration, what string, ok func() error) error {
+func await(ctx context.Context, what string, ok func() error) error {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

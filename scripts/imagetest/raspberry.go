@@ -139,7 +139,7 @@ func (t *trial) raspberryReady(ctx context.Context, m *machine, letter string) (
 	if slot != "gatehouse.slot="+letter {
 		return nil, fmt.Errorf("raspi3b: it has started %s, want slot %s (the console is in %s)", slot, letter, m.log)
 	}
-	err = await(ctx, startPatience, "the gateway is ready", func() error {
+	err = await(ctx, "the gateway is ready", func() error {
 		out, err := s.run(ctx, "gatehouse status --json")
 		if err == nil && !regexp.MustCompile(`"ready": *true`).MatchString(out) {
 			err = fmt.Errorf("gatehouse status says:\n%s", out)
@@ -160,7 +160,7 @@ func (t *trial) rollBack(ctx context.Context, m *machine) (*machine, error) {
 		return nil, err
 	}
 	at := len(m.consoleLog())
-	err := await(ctx, startPatience, "the board restarts", func() error {
+	err := await(ctx, "the board restarts", func() error {
 		text := string(m.consoleLog()[at:])
 		if strings.Contains(text, "reboot: Restarting") || strings.Contains(text, "U-Boot ") {
 			return nil

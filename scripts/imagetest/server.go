@@ -102,7 +102,7 @@ func (t *trial) order(ctx context.Context, m *machine, c *client, url string) er
 	if _, _, err := request(ctx, c.http, http.MethodPost, update, c.bearer, string(body)); err != nil {
 		return err
 	}
-	return await(ctx, startPatience, "the machine restarts", func() error {
+	return await(ctx, "the machine restarts", func() error {
 		if m.starts() != start {
 			return nil
 		}

@@ -29,7 +29,7 @@ func (m *machine) openShell(ctx context.Context) (*shell, error) {
 		}
 		return nil
 	}
-	if err := await(ctx, startPatience, "there is a shell on the console", prompt); err != nil {
+	if err := await(ctx, "there is a shell on the console", prompt); err != nil {
 		return nil, fmt.Errorf("%w (the console is in %s)", err, m.log)
 	}
 	s := &shell{m: m, start: m.starts()}
@@ -48,7 +48,7 @@ func (s *shell) run(ctx context.Context, command string) (string, error) {
 	}
 	pattern := regexp.MustCompile(fmt.Sprintf(`(?s)BEGIN%d\r?\n(.*?)\r?\n?END%d\r?\n`, s.number, s.number))
 	out := ""
-	err := await(ctx, startPatience, "the shell has run "+command, func() error {
+	err := await(ctx, "the shell has run "+command, func() error {
 		if found := pattern.FindSubmatch(s.m.consoleLog()[at:]); found != nil {
 			out = strings.TrimSpace(strings.ReplaceAll(string(found[1]), "\r", ""))
 			return nil

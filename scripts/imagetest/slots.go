@@ -15,13 +15,12 @@ import (
 	"gatehouse/internal/site"
 )
 
-// The bounds of a version that does not start or is not well: the old one runs again.
-const (
-	mostStarts = 3
-	longest    = 15 * time.Minute
-)
+// mostStarts bounds the starts of a version that does not start or is not well: the old one
+// runs again. The trial's own timers bound the time, which an emulator stretches.
+const mostStarts = 3
 
-// systemdPatience is how long systemd waits for a service by default.
+// systemdPatience is how long systemd waits for a service by default: the gateway has waited at
+// least as long, by the board's own time, if it waits for one that hangs.
 const systemdPatience = 90 * time.Second
 
 // candidate is a version that the board tries: one that must not stay, or a good one.
@@ -127,7 +126,7 @@ func (t *trial) timeless(ctx context.Context, m *machine) error {
 	}
 	waited := gateway - service
 	t.say("a time service that hangs: slot %s committed; the gateway waited for %.0f s", e.status.Running.Slot, waited.Seconds())
-	if hung != "start operation timed out" || waited > systemdPatience/2 {
+	if hung != "start operation timed out" || waited >= systemdPatience {
 		return fmt.Errorf("the gateway waited %s for a time service that is to hang: %s", waited, hung)
 	}
 	return nil
@@ -206,8 +205,8 @@ func (t *trial) fallBack(ctx context.Context, m *machine, bad candidate) error {
 	t.say("%s: back on slot %s after %d starts and %.0f s; status says: %s",
 		bad.what, e.status.Running.Slot, e.starts, e.after.Seconds(), e.status.Last.Reason)
 	switch {
-	case e.starts > mostStarts || e.after > longest:
-		return fmt.Errorf("%s: more than %d starts or %s", bad.what, mostStarts, longest)
+	case e.starts > mostStarts:
+		return fmt.Errorf("%s: more than %d starts", bad.what, mostStarts)
 	case e.status.Last.Reason == "" || e.status.Default != e.status.Running.Slot:
 		return fmt.Errorf("%s: the status is %+v", bad.what, e.status)
 	}

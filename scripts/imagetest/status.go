@@ -11,9 +11,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// patience of one update, from the command to its outcome.
-const updatePatience = 25 * time.Minute
-
 // status reads what root says about updates, on the machine.
 func (s *shell) status(ctx context.Context) (st site.UpdateStatus, err error) {
 	text, err := s.run(ctx, "cat /run/gatehouse-update/status.json")
@@ -40,7 +37,7 @@ func (t *trial) install(ctx context.Context, m *machine, command string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	return await(ctx, startPatience, "the machine restarts", func() error {
+	return await(ctx, "the machine restarts", func() error {
 		if m.starts() == s.start {
 			return errors.New("it has not")
 		}
@@ -50,7 +47,7 @@ func (t *trial) install(ctx context.Context, m *machine, command string) error {
 
 // outcome waits until the update to a version has ended, in whatever start that is.
 func (m *machine) outcome(ctx context.Context, version string) (st site.UpdateStatus, err error) {
-	err = await(ctx, updatePatience, "the update has ended", func() error {
+	err = await(ctx, "the update has ended", func() error {
 		s, err := m.openShell(ctx)
 		if err == nil {
 			st, err = s.status(ctx)

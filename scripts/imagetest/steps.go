@@ -12,14 +12,8 @@ import (
 	"time"
 )
 
-const (
-	// startPatience is how long a start may take on a machine that has much else to do.
-	startPatience = 12 * time.Minute
-	// loadPatience is how long the load may take until the power is cut.
-	loadPatience = 2 * time.Minute
-	// mostAnswers is up to how many unlocks are answered before the power is cut.
-	mostAnswers = 60
-)
+// mostAnswers is up to how many unlocks are answered before the power is cut.
+const mostAnswers = 60
 
 // firstStart lets the machine start for the first time and apply its site file. It
 // measures from power to the first door.
@@ -53,7 +47,7 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 	}
 	t.say("first start: ready %.1f s after power on", m.onSince())
 	applied := func() error { _, err := t.readBoot(ctx, doneName); return err }
-	if err := await(ctx, startPatience, "the site file is applied and wiped", applied); err != nil {
+	if err := await(ctx, "the site file is applied and wiped", applied); err != nil {
 		_, _ = t.sayResult(ctx) // there may be none
 		return err
 	}
@@ -204,7 +198,7 @@ func (t *trial) cutUnderLoad(ctx context.Context, p power) (ready, opened float6
 	defer stopLoad()
 	select {
 	case <-fire:
-	case <-time.After(loadPatience):
+	case <-time.After(patience):
 		return 0, 0, errors.New("the doors do not open under load")
 	case <-ctx.Done():
 		return 0, 0, ctx.Err()
