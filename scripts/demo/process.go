@@ -14,13 +14,16 @@ import (
 	"time"
 )
 
+// ended is the error of a child that has ended.
+type ended struct{ error }
+
 // childrenLive reports a child that has ended.
 func (d *demo) childrenLive() error {
-	for i, child := range d.children {
+	for _, child := range d.children {
 		var status syscall.WaitStatus
 		if pid, _ := syscall.Wait4(child.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 {
-			log, _ := os.ReadFile(d.logs[i].Name())
-			return fmt.Errorf("%s ended unexpectedly:\n%s", strings.Join(child.Args, " "), log)
+			log, _ := os.ReadFile(child.Stdout.(*os.File).Name())
+			return ended{fmt.Errorf("%s ended unexpectedly:\n%s", strings.Join(child.Args, " "), log)}
 		}
 	}
 	return nil

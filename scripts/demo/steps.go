@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,15 +27,23 @@ func (d *demo) build(ctx context.Context) error {
 	return nil
 }
 
-// serve starts the gateway on the usual ports, or on free ones where those are
-// taken.
+// serve starts the gateway on the usual ports, or on free ones where it ends because
+// those are taken.
 func (d *demo) serve(ctx context.Context) error {
-	d.env = []string{
-		"GATEHOUSE_DATA=" + filepath.Join(d.dir, "data"),
-		"GATEHOUSE_HTTP_LISTEN=" + usual("127.0.0.1:8080"),
-		"GATEHOUSE_MQTT_LISTEN=" + usual("127.0.0.1:1883"),
-	}
 	title("2. Start it on loopback, with its data in a temporary folder")
+	err := d.serveOn(ctx, "127.0.0.1:8080", "127.0.0.1:1883")
+	if errors.As(err, new(ended)) {
+		d.children = nil
+		err = d.serveOn(ctx, "127.0.0.1:0", "127.0.0.1:0")
+	}
+	return err
+}
+
+// serveOn starts the gateway on these addresses.
+func (d *demo) serveOn(ctx context.Context, http, mqtt string) error {
+	d.env = []string{
+		"GATEHOUSE_DATA=" + filepath.Join(d.dir, "data"), "GATEHOUSE_HTTP_LISTEN=" + http, "GATEHOUSE_MQTT_LISTEN=" + mqtt,
+	}
 	for _, variable := range d.env {
 		command("export " + variable)
 	}
@@ -67,16 +74,6 @@ func (d *demo) serve(ctx context.Context) error {
 		show("ready: HTTP on " + d.base + ", MQTT on " + d.broker)
 		return nil
 	})
-}
-
-// usual returns the address, or one with port 0 where something listens there.
-func usual(address string) string {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return "127.0.0.1:0"
-	}
-	_ = l.Close()
-	return address
 }
 
 func (d *demo) apply(ctx context.Context) error {
