@@ -17,9 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gatehouse/internal/metric"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/kit"
 )
 
@@ -59,9 +59,6 @@ type answer struct {
 	body   string // of a stream: ""
 }
 
-// patience is how long a case waits for what must come.
-const patience = 30 * time.Second
-
 // Check runs every case on every route.
 func (table Table) Check(t *testing.T) {
 	server := httptest.NewUnstartedServer(table.Handler)
@@ -71,7 +68,7 @@ func (table Table) Check(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	client := server.Client()
-	client.Timeout = patience
+	client.Timeout = await.Patience
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e := &edges{Table: table, client: client, base: server.URL}
 	for _, rt := range table.Routes {
@@ -269,12 +266,8 @@ func (e *edges) names(rt kit.Route) {
 // counted holds each request to be counted once.
 func (e *edges) counted() {
 	e.t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for e.requests() < e.sent && time.Now().Before(deadline) {
-		<-tick.C // streams end a moment after their clients have disconnected
-	}
+	// Streams end a moment after their clients have disconnected.
+	await.Until(e.t, "every request is counted", func() bool { return e.requests() >= e.sent })
 	if n := e.requests(); n != e.sent {
 		e.t.Errorf("%d requests were counted as %d", e.sent, n)
 	}

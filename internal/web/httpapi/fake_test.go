@@ -281,6 +281,19 @@ func (f *fakeStations) Subscribe() (<-chan struct{}, func()) {
 func (f *fakeStations) happen(id site.StationID, volts float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.add(id, volts)
+}
+
+// outrun is happen for an event before which none is kept any more.
+func (f *fakeStations) outrun(id site.StationID, volts float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = len(f.events) + 1
+	f.add(id, volts)
+}
+
+// add is happen under mu.
+func (f *fakeStations) add(id site.StationID, volts float64) {
 	state := f.states[id]
 	state.BatteryVoltage = &volts
 	f.states[id] = state

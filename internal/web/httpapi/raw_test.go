@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse/internal/test/await"
 )
 
 // rawCase is bytes that are no good request, and the status that they get; 0 is for
@@ -130,7 +132,7 @@ func (w *world) raw(t testing.TB, text string) []byte {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(await.Deadline())
 	_, _ = io.WriteString(conn, text) // the gateway may have hung up before the end
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer, _ := io.ReadAll(conn)
@@ -180,17 +182,14 @@ func TestRaw_pipelined(t *testing.T) {
 
 // A client that never ends its header is given up.
 func TestRaw_headerTimeout(t *testing.T) {
-	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadHeaderTimeout = 10 * time.Millisecond })
-	conn, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = io.WriteString(conn, get)
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	if answer, err := io.ReadAll(conn); err != nil || len(answer) != 0 {
-		t.Errorf("got %q, %v", answer, err)
-	}
+	inBubble(t, func(_ *world, listener pipes) {
+		conn, begun := listener.dial(), time.Now()
+		defer conn.Close()
+		_, _ = io.WriteString(conn, get)
+		if answer, err := io.ReadAll(conn); err != nil || len(answer) != 0 || time.Since(begun) > 10*time.Second {
+			t.Errorf("got %q after %v, %v", answer, time.Since(begun), err)
+		}
+	})
 }
 
 // A client that waits for leave to send its body gets the refusal at once: the body of a
@@ -202,7 +201,7 @@ func TestRaw_expectation_refused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(await.Deadline())
 	_, _ = io.WriteString(conn, "POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

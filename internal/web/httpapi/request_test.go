@@ -13,6 +13,7 @@ import (
 	"testing"
 	"weak"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/kit"
 )
 
@@ -31,7 +32,7 @@ func TestServer_unfinishedRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "as many are evicted as are too many", func() bool { return evicted() == beyond })
+	await.Until(t, "as many are evicted as are too many", func() bool { return evicted() == beyond })
 	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
 	if n := evicted(); n != beyond+1 {
 		t.Errorf("%d were evicted", n)
@@ -51,11 +52,11 @@ func TestServer_answerNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	eventually(t, "it has a place", func() bool { return w.requests() == 1 })
+	await.Until(t, "it has a place", func() bool { return w.requests() == 1 })
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has none", func() bool { return w.requests() == 0 })
+	await.Until(t, "it has none", func() bool { return w.requests() == 0 })
 }
 
 // A stream has no place among the requests in flight, and its connection
@@ -107,13 +108,13 @@ func TestServer_endedHTTP2Connection(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}()
-	eventually(t, "the request is in flight", func() bool { return w.requests() == 1 })
+	await.Until(t, "the request is in flight", func() bool { return w.requests() == 1 })
 	conn := weak.Make(w.crowd.Guests()[0].(*kit.Conn))
 	mu.Lock()
 	_ = dialled.Close()
 	mu.Unlock()
 	<-answered
-	eventually(t, "its memory is free", func() bool { runtime.GC(); return conn.Value() == nil })
+	await.Until(t, "its memory is free", func() bool { runtime.GC(); return conn.Value() == nil })
 }
 
 // dialFrom connects from an address of this machine.
@@ -153,5 +154,5 @@ func TestServer_bodyInParts(t *testing.T) {
 			t.Errorf("answered %s", resp.Status)
 		}
 	}
-	eventually(t, "no request has a place", func() bool { return w.requests() == 0 })
+	await.Until(t, "no request has a place", func() bool { return w.requests() == 0 })
 }

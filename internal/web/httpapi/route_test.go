@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gatehouse/internal/health"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
@@ -44,7 +45,7 @@ func TestRoute_percentEncoded(t *testing.T) {
 func TestRoute_head_events(t *testing.T) {
 	w := newWorld(t)
 	w.do(request{method: "HEAD", path: eventsPath, bearer: accessToken}).want(t, 200, "")
-	eventually(t, "the end of a stream without a body", func() bool { return w.stations.followers() == 0 })
+	await.Until(t, "the end of a stream without a body", func() bool { return w.stations.followers() == 0 })
 }
 
 func TestRoute_webhooks(t *testing.T) {

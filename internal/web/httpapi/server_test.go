@@ -65,23 +65,24 @@ func TestServer_plainOnTLS(t *testing.T) {
 
 // Sending the body slowly does not keep a connection for good.
 func TestServer_slowBody(t *testing.T) {
-	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadTimeout = 20 * time.Millisecond })
 	for _, path := range []string{"/v1/auth/login", "/v1/stations/" + stationToken + "/locks/1/unlock"} {
-		body, feed := io.Pipe()
-		go func() {
-			_, _ = io.WriteString(feed, "{")
-			<-w.stopped
-			feed.Close()
-		}()
-		req, err := http.NewRequestWithContext(context.Background(), "POST", w.base+path, bufio.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+accessToken)
-		resp, err := w.client.Do(req)
-		if err == nil {
-			resp.Body.Close()
-		}
+		inBubble(t, func(w *world, _ pipes) {
+			body, feed := io.Pipe()
+			defer feed.Close()
+			go func() { _, _ = io.WriteString(feed, "{") }()
+			req, err := http.NewRequestWithContext(context.Background(), "POST", w.base+path, bufio.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+accessToken)
+			begun := time.Now()
+			if resp, err := w.client.Do(req); err == nil {
+				resp.Body.Close()
+			}
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("%s: ended after %v", path, took)
+			}
+			w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
+		})
 	}
-	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
 }

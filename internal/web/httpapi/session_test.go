@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/httpapi"
 )
 
@@ -207,5 +208,5 @@ func TestSession_stream(t *testing.T) {
 		t.Fatalf("it begins with %d", resp.StatusCode)
 	}
 	w.access.with(func() { w.access.ended = append(w.access.ended, "session "+string(session)) })
-	eventually(t, "the end of the stream", func() bool { return w.stations.followers() == 0 })
+	await.Until(t, "the end of the stream", func() bool { return w.stations.followers() == 0 })
 }

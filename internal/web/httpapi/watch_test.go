@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/kit"
 )
 
@@ -105,8 +106,7 @@ func TestWatch_gap(t *testing.T) {
 	w := newWorld(t)
 	f := w.watch()
 	f.wantLines(start("1"), north(stationJSON))
-	w.stations.forget(1)
-	w.stations.happen(stationID, 3.5)
+	w.stations.outrun(stationID, 3.5)
 	f.wantLines(start("1"), north(at("3.5")))
 	w.stations.happen(stationID, 3.4)
 	f.wantLines(north(at("3.4")))
@@ -121,7 +121,7 @@ func TestWatch_ends(t *testing.T) {
 	w.stations.happen(stationID, 3.5)
 	f.wantLines(message("Token is invalid"))
 	f.wantEnd()
-	eventually(t, "the end of the subscription", func() bool { return w.stations.followers() == 0 })
+	await.Until(t, "the end of the subscription", func() bool { return w.stations.followers() == 0 })
 	w.do(request{method: "GET", path: "/local/v1/watch"}).want(t, 401, message("Token is invalid"))
 }
 

@@ -14,12 +14,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/webtest"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
@@ -128,6 +129,16 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.serveOn(listener, handler, func(s *http.Server) {
+		// Virtual time is for tests of these bounds.
+		s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout = await.Patience, await.Patience, await.Patience
+		change(s)
+	})
+}
+
+// serveOn is serve on that listener.
+func (w *world) serveOn(listener net.Listener, handler http.Handler, change func(*http.Server)) {
+	w.t.Helper()
 	base, cancel := context.WithCancel(context.Background())
 	changed := &http.Server{} //nolint:gosec // it serves nothing
 	change(changed)
@@ -143,7 +154,7 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 		_ = service.Serve()
 	}()
 	transport := &http.Transport{DisableCompression: true}
-	w.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+	w.client = &http.Client{Transport: transport, Timeout: await.Patience, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 	w.t.Cleanup(func() {
@@ -153,9 +164,6 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 		<-w.stopped
 	})
 }
-
-// patience is how long a test waits for what must come before it fails.
-const patience = 30 * time.Second
 
 // request is one request of a test; JSON bodies get their content type.
 type request struct {
@@ -253,20 +261,6 @@ func (got response) want(t testing.TB, status int, body string) {
 
 func message(text string) string { return `{"message":"` + text + `"}` }
 
-// eventually waits for a condition that is about to hold.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: has not come", what)
-		}
-		<-tick.C
-	}
-}
-
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -284,22 +278,35 @@ func (w *world) serveOnce(ctx context.Context, r request) response {
 	return response{rec.Code, rec.Header(), rec.Body.String()}
 }
 
-// brief is a server with hardly any time for requests.
-func brief(server *http.Server) {
-	server.ReadTimeout, server.WriteTimeout = 20*time.Millisecond, 40*time.Millisecond
+// pipes is a listener for in-memory connections, for tests in a bubble.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
 }
 
-// outwait returns when a brief server has given up a request that began after this
-// call, so that every older one has had its time too.
-func (w *world) outwait() {
-	w.t.Helper()
-	conn, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = conn.Write([]byte("POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"))
-	_, _ = io.ReadAll(conn)
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects to the listener.
+func (p pipes) dial() net.Conn {
+	near, far := net.Pipe()
+	p <- far
+	return near
+}
+
+// inBubble serves an API within the bounds of the product, in virtual time.
+func inBubble(t *testing.T, see func(w *world, listener pipes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, listener := newAPI(t, slog.LevelDebug), make(pipes)
+		w.serveOn(listener, w.handler(allOptions()), unchanged)
+		w.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil }
+		see(w, listener)
+	})
 }
 
 func allOptions() httpapi.Options { return httpapi.Options{Metrics: true} }
