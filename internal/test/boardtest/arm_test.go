@@ -4,7 +4,6 @@ package boardtest_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -12,9 +11,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -23,6 +22,9 @@ var crossBuilt once
 
 // armBinaries returns the folder with the binaries for every board.
 func armBinaries(t *testing.T) string {
+	t.Helper()
+	need.Root(t)
+	need.Program(t, "nsenter", "qemu-arm-static", "qemu-aarch64-static")
 	return crossBuilt.get(t, "all", func() (string, error) {
 		dir := filepath.Join(builds(), "cross")
 		return dir, build(nil, "scripts/cross", dir)
@@ -79,7 +81,7 @@ func emulate(t *testing.T, serve []string) *gatewaytest.Gateway {
 	var log bytes.Buffer
 	cmd := exec.Command(serve[0], serve[1:]...)
 	cmd.Env = append(os.Environ(), "HOME="+data, "GATEHOUSE_DATA="+data, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0",
-		"GATEHOUSE_ADMIN_SOCKET="+data+"/admin.sock", "GATEHOUSE_LOGIN_HASH_MEMORY=7MiB", "GATEHOUSE_LOGIN_HASH_TIME=1")
+		"GATEHOUSE_ADMIN_SOCKET="+data+"/admin.sock", "GATEHOUSE_LOGIN_HASH_MEMORY=7MiB", "GATEHOUSE_LOGIN_HASH_TIME=1", "GATEHOUSE_UNLOCK_TTL=1m")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -103,9 +105,7 @@ func emulate(t *testing.T, serve []string) *gatewaytest.Gateway {
 
 // findListeners asks the gateway for its addresses and reports whether it is ready.
 func findListeners(t *testing.T, g *gatewaytest.Gateway) bool {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	status, err := g.Admin.Status(ctx)
+	status, err := g.Admin.Status(t.Context())
 	if err != nil || !status.Ready {
 		return false
 	}

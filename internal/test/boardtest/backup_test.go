@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gatehouse/internal/test/await"
 )
 
 // A blank board that restores a backup is the same gateway: nobody touches the
@@ -41,7 +43,7 @@ func TestBackup_blankBoard(t *testing.T) {
 		if !bytes.Equal(b.authority(), authority) {
 			t.Error("the restored board has another authority")
 		}
-		b.await("the station is back by itself", func() bool { return d.station.Status().Connected })
+		await.Until(b, "the station is back by itself", func() bool { return d.station.Status().Connected })
 		d.login() // a restore ends the sessions
 		d.mustOpen()
 		b.awaitJournal(d)

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// patience bounds every wait; it is no measure of speed.
-const patience = 60 * time.Second
+	"gatehouse/internal/test/await"
+	"gatehouse/internal/test/need"
+)
 
 // rebooted is how nspawn ends when the container wants to be started again.
 const rebooted = 133
@@ -47,6 +47,8 @@ var boards atomic.Int32
 // the test ends.
 func newBoard(t *testing.T, suite string) *board {
 	t.Helper()
+	need.Root(t)
+	need.Program(t, "mmdebstrap", "systemd-nspawn", "nsenter", "ip", "mkfs.ext4", "fsfreeze")
 	lower := debian(t, suite)
 	n := strconv.Itoa(int(boards.Add(1)))
 	b := &board{
@@ -63,6 +65,10 @@ func newBoard(t *testing.T, suite string) *board {
 		_ = unix.Unmount(b.root(), unix.MNT_DETACH)
 		_ = os.RemoveAll(b.dir)
 	})
+	// An unlock may take as long here as the configuration allows: no test is about that.
+	folder := filepath.Join(b.root(), "etc", "systemd", "system.conf.d")
+	b.must(os.MkdirAll(folder, 0o755))
+	b.must(os.WriteFile(filepath.Join(folder, "ttl.conf"), []byte("[Manager]\nDefaultEnvironment=GATEHOUSE_UNLOCK_TTL=1m\n"), 0o644))
 	b.plugIn()
 	return b
 }
@@ -106,7 +112,7 @@ func (b *board) mountDisk(path string, megabytes int64) disk {
 	b.must(command("mkfs.ext4", "-q", "-m", "0", d.image))
 	b.must(os.MkdirAll(d.folder, 0o700))
 	b.must(command("mount", "-o", "loop", d.image, d.folder))
-	b.Cleanup(func() { b.await("the disk is free", func() bool { return command("umount", d.folder) == nil }) })
+	b.Cleanup(func() { await.Until(b, "the disk is free", func() bool { return command("umount", d.folder) == nil }) })
 	return d
 }
 
@@ -211,7 +217,7 @@ func initOf(nspawn int) int64 {
 // awaitBoot waits until the n-th start is over.
 func (b *board) awaitBoot(n int32) {
 	b.Helper()
-	b.await(fmt.Sprintf("start %d of the board is over", n), func() bool {
+	await.Until(b, fmt.Sprintf("start %d of the board is over", n), func() bool {
 		if b.boots.Load() < n {
 			return false
 		}
@@ -239,17 +245,17 @@ func (b *board) end() {
 		text := b.console.String()
 		b.Logf("the console, at its end:\n%s", text[max(0, len(text)-4000):])
 	}
-	b.await("its control groups are empty", func() bool { return removeCgroups(b.cgroup()) == nil })
+	await.Until(b, "its control groups are empty", func() bool { return removeCgroups(b.cgroup()) == nil })
 }
 
 // try runs a shell script on the board and returns what it prints.
 func (b *board) try(script string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Deadline()) // real time: that of await, also while the test ends
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.FormatInt(b.machine.Load(), 10), "--all",
 		"sh", "-euc", script)
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = await.Patience
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -284,20 +290,4 @@ func (b *board) read(path string) string {
 	data, err := os.ReadFile(b.file(path))
 	b.must(err)
 	return string(data)
-}
-
-// await asks again and again, at most for patience.
-func (b *board) await(what string, ok func() bool) {
-	b.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			b.Fatalf("waited in vain until %s", what)
-		}
-	}
 }

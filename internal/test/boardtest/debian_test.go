@@ -108,10 +108,11 @@ func bootstrap(suite string) (string, error) {
 		return "", err
 	}
 	// The cache is another file system: copy, then rename.
-	if err := build(nil, "cp", unfinished, archive+".new"); err != nil {
+	copied := archive + "." + filepath.Base(scratch()) // another run may copy its own
+	if err := build(nil, "cp", unfinished, copied); err != nil {
 		return "", err
 	}
-	return archive, build(nil, "mv", archive+".new", archive)
+	return archive, build(nil, "mv", copied, archive)
 }
 
 // onOuterNet is the argument with which nsenter runs a program that may need the

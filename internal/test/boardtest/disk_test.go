@@ -5,9 +5,9 @@ package boardtest_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 // A full disk keeps no door shut, and nothing is missing from the journal when
@@ -23,9 +23,8 @@ func TestFullDisk(t *testing.T) {
 		d := b.startDoor(1042)
 		d.mustOpen()
 		b.sh("dd if=/dev/zero of=/var/lib/gatehouse/filler bs=4k 2>/dev/null || true; sync")
-		for full := time.Now(); time.Since(full) < 5*time.Second; { // longer than the watchdog waits
-			d.mustOpen()
-		}
+		d.mustOpen() // there is no room for its record
+		d.openUntilFed()
 		b.awaitStatus("The storage takes no writes", true)
 		b.sh("rm /var/lib/gatehouse/filler")
 		b.awaitStatus("The storage takes no writes", false)
@@ -60,7 +59,7 @@ func TestReboot(t *testing.T) {
 func (b *board) awaitJournal(d *door) {
 	b.Helper()
 	var missing []site.CommandID
-	b.await("the journal is complete", func() bool {
+	await.Until(b, "the journal is complete", func() bool {
 		missing = missing[:0]
 		recorded := b.recorded()
 		d.mu.Lock()

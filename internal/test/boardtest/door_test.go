@@ -18,6 +18,7 @@ import (
 
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -52,8 +53,8 @@ type answer struct {
 // that systemd holds.
 func (b *board) awaitReady() {
 	b.Helper()
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	b.await("the gateway is ready", func() bool {
+	client := &http.Client{Timeout: await.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	await.Until(b, "the gateway is ready", func() bool {
 		got, err := fetch(client, http.MethodGet, "http://"+b.address+"/readyz")
 		return err == nil && got.status == http.StatusOK
 	})
@@ -63,7 +64,7 @@ func (b *board) awaitReady() {
 // it.
 func (b *board) authority() []byte {
 	b.Helper()
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: await.Patience}
 	got, err := fetch(client, http.MethodGet, "http://"+b.address+"/ca.crt")
 	if err != nil || got.status != http.StatusOK {
 		b.Fatalf("GET /ca.crt: %d %s %v", got.status, got.body, err)
@@ -111,7 +112,7 @@ func (b *board) startDoor(id site.StationID) *door {
 // trust makes the app trust an authority.
 func (d *door) trust(authority []byte) {
 	d.b.Helper()
-	d.client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: d.b.trusting(authority)}}
+	d.client = &http.Client{Timeout: await.Patience, Transport: &http.Transport{TLSClientConfig: d.b.trusting(authority)}}
 }
 
 // start switches the station on, until the test ends.
@@ -194,12 +195,12 @@ func (d *door) online() bool {
 // mustOpen waits for the station, opens lock-1, and sees that it opened, once.
 func (d *door) mustOpen() {
 	d.b.Helper()
-	d.b.await("the station is online", d.online)
+	await.Until(d.b, "the station is online", d.online)
 	got, err := d.ask(http.MethodPost, d.unlockPath(1), "")
 	if err != nil || got.status != http.StatusOK || strings.TrimSpace(string(got.body)) != `{"success":true}` {
 		d.b.Fatalf("unlock: %d %s %v", got.status, got.body, err)
 	}
-	d.b.await("the lock is open", func() bool { return d.openings(got.command) > 0 })
+	await.Until(d.b, "the lock is open", func() bool { return d.openings(got.command) > 0 })
 	if n := d.openings(got.command); n != 1 {
 		d.b.Fatalf("one unlock opened the lock %d times", n)
 	}

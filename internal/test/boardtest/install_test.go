@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"gatehouse/internal/test/await"
 )
 
 // What an installer sees after "dpkg --install", and nothing else done.
@@ -59,7 +61,7 @@ func (b *board) occupy(port string) {
 	b.Helper()
 	b.sh("systemd-run --quiet --unit=occupant --property=Type=exec perl -MIO::Socket::INET -e '" +
 		"my $s = IO::Socket::INET->new(LocalPort => " + port + ", Listen => 1) or die; sleep'")
-	b.await("the port is taken", func() bool {
+	await.Until(b, "the port is taken", func() bool {
 		_, err := b.try("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => " + port + ") or exit 1'")
 		return err == nil
 	})
@@ -166,8 +168,8 @@ func checkDiscovery(b *board) {
 	}}).Pack()
 	b.must(err)
 	var reply dnsmessage.Message
-	b.await("the gateway is found", func() bool {
-		_ = conn.SetDeadline(time.Now().Add(time.Second))
+	await.Until(b, "the gateway is found", func() bool {
+		_ = conn.SetDeadline(time.Now().Add(time.Second)) // then it asks again, and an answer to any question will do
 		buffer := make([]byte, 1500)
 		_, _ = conn.Write(packet)
 		n, err := conn.Read(buffer)
@@ -182,7 +184,7 @@ func checkDiscovery(b *board) {
 // Port 80 leads to port 443 and takes no password.
 func checkPlainHTTP(b *board) {
 	client := &http.Client{
-		Timeout:       patience,
+		Timeout:       await.Patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	for _, path := range []string{"/", "/v1/openapi.json"} {

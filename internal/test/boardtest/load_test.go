@@ -18,6 +18,7 @@ import (
 
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 const (
@@ -45,9 +46,7 @@ func TestRestart_underLoad(t *testing.T) {
 			before := b.number(service, "MainPID")
 			b.sh("systemctl restart " + service)
 			b.awaitActive(before)
-			began := time.Now()
 			l.awaitStations()
-			t.Logf("every station was back %v after the gateway", time.Since(began).Round(time.Millisecond))
 		}
 		l.awaitSuccesses(perSecond)
 		stop()
@@ -105,7 +104,7 @@ func (b *board) newLoad() *load {
 		} {
 			transport := a.client.Transport.(*http.Transport)
 			transport.TLSClientConfig, transport.DialContext = b.trusting(b.authority()), dialer.DialContext
-			a.client.Timeout = 30 * time.Second
+			a.client.Timeout = await.Patience
 			l.apps = append(l.apps, a)
 		}
 	}
@@ -141,7 +140,7 @@ func (b *board) newDoors(n int) []*door {
 func (l *load) awaitStations() {
 	l.b.Helper()
 	for _, d := range l.doors {
-		l.b.await("the station is connected", func() bool { return d.station.Status().Connected })
+		await.Until(l.b, "the station is connected", func() bool { return d.station.Status().Connected })
 	}
 }
 
@@ -149,7 +148,7 @@ func (l *load) awaitStations() {
 func (l *load) awaitSuccesses(more int64) {
 	l.b.Helper()
 	wanted := l.successes.Load() + more
-	l.b.await(fmt.Sprintf("%d more unlocks have succeeded", more), func() bool { return l.successes.Load() >= wanted })
+	await.Until(l.b, fmt.Sprintf("%d more unlocks have succeeded", more), func() bool { return l.successes.Load() >= wanted })
 }
 
 // start begins to unlock; stop ends it, and waits for the last answer.
@@ -198,8 +197,7 @@ func (l *load) unlock(i int) {
 	defer l.mu.Unlock()
 	l.sent++
 	if err != nil || got.status != http.StatusOK {
-		l.faults = append(l.faults, fmt.Sprintf("%s, %s, after %v: %d %s %v", began.UTC().Format("15:04:05.000000"), a.name,
-			time.Since(began), got.status, got.body, err))
+		l.faults = append(l.faults, fmt.Sprintf("%s, %s: %d %s %v", began.UTC().Format("15:04:05.000000"), a.name, got.status, got.body, err))
 		return
 	}
 	l.answered = append(l.answered, reply{d, got.command, success})
@@ -221,7 +219,7 @@ func (l *load) judge() {
 	}
 	for _, r := range l.answered {
 		if r.success {
-			l.b.await("the lock is open", func() bool { return r.door.openings(r.command) > 0 })
+			await.Until(l.b, "the lock is open", func() bool { return r.door.openings(r.command) > 0 })
 		}
 		if n := r.door.openings(r.command); n > 1 {
 			l.b.Errorf("one unlock opened its lock %d times", n)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestKill(t *testing.T) {
@@ -62,10 +61,9 @@ func TestWatchdog_hangingDisk(t *testing.T) {
 				b.must(command("fsfreeze", "--unfreeze", disk.folder))
 			}
 		}
-		t.Cleanup(thaw)                                                 // before the board ends: frozen processes cannot
-		for frozen := time.Now(); time.Since(frozen) < 8*time.Second; { // longer than the watchdog waits
-			d.mustOpen()
-		}
+		t.Cleanup(thaw) // before the board ends: frozen processes cannot
+		d.mustOpen()    // its record waits for the disk
+		d.openUntilFed()
 		if now := b.number(service, "MainPID"); now != before {
 			t.Errorf("process %d of the gateway has become %d", before, now)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gatehouse/internal/door/stationsim"
+	"gatehouse/internal/test/await"
 )
 
 // A reload takes a new configuration and new certificates, and nobody's connection
@@ -106,13 +107,13 @@ func (b *board) ownCertificate(name string) []byte {
 // awaitCertificate waits until a port shows the certificate with that name.
 func (b *board) awaitCertificate(port, name string) {
 	b.Helper()
-	b.await("port "+port+" shows the certificate "+name, func() bool {
-		dialer := &net.Dialer{Timeout: 5 * time.Second}
-		conn, err := tls.DialWithDialer(dialer, "tcp", net.JoinHostPort(b.address, port), &tls.Config{InsecureSkipVerify: true})
+	await.Until(b, "port "+port+" shows the certificate "+name, func() bool {
+		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+		conn, err := dialer.DialContext(await.Context(b), "tcp", net.JoinHostPort(b.address, port))
 		if err != nil {
 			return false
 		}
 		defer func() { _ = conn.Close() }()
-		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName == name
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName == name
 	})
 }

@@ -3,9 +3,12 @@
 package boardtest_test
 
 import (
+	"errors"
 	"net"
+	"syscall"
 	"testing"
-	"time"
+
+	"gatehouse/internal/test/await"
 )
 
 // Removing keeps the data, installing again goes on with them, and purging takes
@@ -55,10 +58,12 @@ func (b *board) mustBeGone() {
 		b.Errorf("these units are left: %s", units)
 	}
 	for _, port := range []string{"80", "443", "1883", "8883"} {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort(b.address, port), 5*time.Second)
+		conn, err := new(net.Dialer).DialContext(await.Context(b), "tcp", net.JoinHostPort(b.address, port))
 		if err == nil {
 			_ = conn.Close()
-			b.Errorf("port %s is still open", port)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			b.Errorf("port %s is still open: %v", port, err)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"gatehouse/internal/test/await"
 )
 
 const program = "/usr/local/bin/gatehouse"
@@ -78,7 +80,7 @@ func TestServiceCommand(t *testing.T) {
 func checkRestart(b *board, d *door) {
 	pid := b.number(service, "MainPID")
 	b.sh("echo correct horse battery | " + program + " account add chief@example.test --admin --password-stdin")
-	client := &http.Client{Timeout: patience, Transport: d.client.Transport}
+	client := &http.Client{Timeout: await.Patience, Transport: d.client.Transport}
 	url := "https://" + b.address
 	got, err := request{method: http.MethodPost, url: url + "/v1/auth/login", body: `{"email":"chief@example.test","password":"correct horse battery"}`}.send(client)
 	var tokens struct{ AccessToken string }

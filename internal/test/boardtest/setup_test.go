@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gatehouse/internal/test/await"
 )
 
 // A new board shows a code, in its log and on its text console, with which the first
@@ -19,7 +21,7 @@ func TestSetupCode(t *testing.T) {
 		if found == nil {
 			t.Fatal("the log shows no setup code")
 		}
-		b.await("the console shows the code", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+		await.Until(b, "the console shows the code", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
 		if text := b.shownIssue(); !strings.Contains(text, b.address) || strings.Count(text, found[1]) != 1 {
 			t.Errorf("the text console shows %q, and the log the code %s", text, found[1])
 		}
@@ -27,16 +29,16 @@ func TestSetupCode(t *testing.T) {
 		// The user of the service has no file of root's shown in its place.
 		b.sh("echo secret-of-root >/root/secret; chmod 600 /root/secret; setpriv --reuid=gatehouse --regid=gatehouse --clear-groups sh -euc " +
 			"'cd /run/gatehouse; rm setup.issue; ln -s /root/secret setup.issue'")
-		b.await("the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
+		await.Until(b, "the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
 		if text := b.shownIssue(); strings.Contains(text, "secret-of-root") {
 			t.Errorf("the text console shows %q", text)
 		}
 		b.sh("systemctl restart " + service)
-		b.await("the console shows the code again", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+		await.Until(b, "the console shows the code again", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
 
 		// A change while root copies the one before is shown too: here a restart, which
 		// removes the code and writes it again.
-		b.await("the console is done", func() bool { return b.property("gatehouse-notice.service", "SubState") == "running" })
+		await.Until(b, "the console is done", func() bool { return b.property("gatehouse-notice.service", "SubState") == "running" })
 		b.write("/etc/systemd/system/gatehouse-notice.service.d/hold.conf",
 			"[Service]\nExecStartPost=+/bin/sh -c 'test ! -p /run/hold || cat /run/hold'\n")
 		b.sh("systemctl daemon-reload; mkfifo /run/hold; cd /run/gatehouse; " +
@@ -44,7 +46,7 @@ func TestSetupCode(t *testing.T) {
 			"exec 3>/run/hold; rm /run/hold; " + // opens when the copy is held
 			"grep other /run/gatehouse-notice/gatehouse.issue; systemctl restart " + service + "; grep " + found[1] + " /run/gatehouse/setup.issue; " +
 			"exec 3>&-")
-		b.await("the console shows the code after a change during a copy", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+		await.Until(b, "the console shows the code after a change during a copy", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
 
 		d := b.unknownDoor()
 		d.trust(b.authority())
@@ -59,7 +61,7 @@ func TestSetupCode(t *testing.T) {
 			}
 		}
 		d.login()
-		b.await("the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
+		await.Until(b, "the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"gatehouse/internal/test/await"
 )
 
 const (
@@ -62,7 +64,7 @@ func TestFirstBoot(t *testing.T) {
 		}
 		b.sh("systemctl reboot")
 		b.awaitBoot(2)
-		b.await("the result is there", func() bool {
+		await.Until(b, "the result is there", func() bool {
 			text, err := os.ReadFile(b.file(siteResult))
 			return err == nil && strings.HasPrefix(string(text), "Gatehouse: OK") && b.property(siteService, "ActiveState") == "inactive"
 		})

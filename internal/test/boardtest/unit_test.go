@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gatehouse/internal/test/await"
 )
 
 // The units of the product.
@@ -35,7 +37,7 @@ func (b *board) number(unit, name string) int {
 // awaitActive waits until the service is ready, in another process than before.
 func (b *board) awaitActive(before int) {
 	b.Helper()
-	b.await("the service is active again", func() bool {
+	await.Until(b, "the service is active again", func() bool {
 		out, err := b.try("systemctl show --property=ActiveState,MainPID " + service)
 		return err == nil && strings.Contains(out, "ActiveState=active\n") &&
 			!strings.Contains(out, "MainPID=0\n") && !strings.Contains(out, "MainPID="+strconv.Itoa(before)+"\n")
@@ -49,11 +51,12 @@ func (b *board) dropIn(name, text string) {
 	b.sh("systemctl daemon-reload")
 }
 
-// hurryWatchdog makes systemd wait 3 s for a sign of life, not a minute, and the
-// gateway tell how it stands every second.
+// hurryWatchdog makes systemd wait 30 s for a sign of life, not a minute, which is longer than
+// any load keeps the gateway from one. It feeds the watchdog and reports its status six
+// times as often.
 func (b *board) hurryWatchdog() {
 	b.Helper()
-	b.dropIn("watchdog", "[Service]\nWatchdogSec=3\n")
+	b.dropIn("watchdog", "[Service]\nWatchdogSec=30\n")
 	b.sh("systemctl restart " + service)
 }
 
@@ -62,6 +65,16 @@ func (b *board) hurryWatchdog() {
 func (b *board) allowUnlocks() {
 	b.Helper()
 	b.write("/etc/gatehouse/conf.d/60-load.toml", "[unlock]\naccount_rate = 0\naccount_pending = 0\n")
+}
+
+// openUntilFed opens the door until the gateway has fed the watchdog three more times.
+func (d *door) openUntilFed() {
+	d.b.Helper()
+	fed := func() string { return d.b.property(service, "WatchdogTimestampMonotonic") }
+	for range 3 {
+		before := fed()
+		await.Until(d.b, "the gateway has fed the watchdog", func() bool { d.mustOpen(); return fed() != before })
+	}
 }
 
 // awaitStatus waits until "systemctl status" does, or does not, say it.
@@ -73,7 +86,7 @@ func (b *board) awaitStatus(text string, says bool) {
 			b.Logf("the status of the service is %q", status)
 		}
 	}()
-	b.await(fmt.Sprintf("the status of the service says %q: %t", text, says), func() bool {
+	await.Until(b, fmt.Sprintf("the status of the service says %q: %t", text, says), func() bool {
 		status = b.property(service, "StatusText")
 		return strings.Contains(status, text) == says
 	})
@@ -88,7 +101,7 @@ func (b *board) logged(unit string) string {
 // awaitLogged waits for a text in the log of a unit.
 func (b *board) awaitLogged(unit, text string) {
 	b.Helper()
-	b.await("the log of "+unit+" says "+strconv.Quote(text), func() bool { return strings.Contains(b.logged(unit), text) })
+	await.Until(b, "the log of "+unit+" says "+strconv.Quote(text), func() bool { return strings.Contains(b.logged(unit), text) })
 }
 
 // reload has the configuration read again, and waits until it is: "systemctl reload" ends
@@ -98,5 +111,5 @@ func (b *board) reload() {
 	count := func() int { return strings.Count(b.logged(service), `msg="configuration read again"`) }
 	before := count()
 	b.sh("systemctl reload " + service)
-	b.await("the configuration is read again", func() bool { return count() > before })
+	await.Until(b, "the configuration is read again", func() bool { return count() > before })
 }
