@@ -12,6 +12,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -84,7 +85,7 @@ func TestClient_Backup(t *testing.T) {
 		h.must(err)
 		text, err := io.ReadAll(body)
 		h.must(errors.Join(err, body.Close()))
-		eventually(h.parcel.isClosed)
+		await.Until(t, "the backup is closed", h.parcel.isClosed)
 		if string(text) != h.parcel.text {
 			t.Errorf("got %q", text)
 		}
@@ -221,6 +222,6 @@ func TestClient_Backup_breaksOff(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		h.must(b.Close())
-		eventually(h.parcel.isClosed)
+		await.Until(t, "the backup is closed", h.parcel.isClosed)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,18 +20,11 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 	"gatehouse/internal/web/kit"
 )
-
-// eventually waits for a condition that another goroutine brings about; the
-// test's own deadline bounds it.
-func eventually(condition func() bool) {
-	for !condition() {
-		runtime.Gosched()
-	}
-}
 
 func TestHandler_journal(t *testing.T) {
 	h := open(t)
@@ -186,7 +178,7 @@ func TestHandler_journalFollow(t *testing.T) {
 		case 3:
 			h.journal.write(2, 7)
 		case 5:
-			eventually(func() bool { return h.journal.followers() == 1 })
+			await.Until(t, "the stream follows", func() bool { return h.journal.followers() == 1 })
 			h.journal.write(400, 7)
 		case 405:
 			cancel()
@@ -195,7 +187,7 @@ func TestHandler_journalFollow(t *testing.T) {
 	if next != 405 {
 		t.Errorf("%d records came", next)
 	}
-	eventually(func() bool { return h.journal.followers() == 0 })
+	await.Until(t, "the stream has ended", func() bool { return h.journal.followers() == 0 })
 }
 
 // A follower of one station does not look through the others' records again.
@@ -204,16 +196,23 @@ func TestHandler_journalFollowSkips(t *testing.T) {
 	h.journal.write(100, 8)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	c, got := h.serve(), make(chan uint64, 1)
 	go func() {
-		eventually(func() bool { return h.journal.followers() == 1 && h.journal.asked() == 1 })
-		h.journal.write(1, 7)
-	}()
-	for r, err := range h.serve().Journal(ctx, client.JournalQuery{Follow: true, Station: 7}) {
-		h.must(err)
-		if r.Seq != 101 {
-			t.Errorf("record %d came", r.Seq)
+		for r, err := range c.Journal(ctx, client.JournalQuery{Follow: true, Station: 7}) {
+			if err != nil {
+				t.Error(err)
+			}
+			got <- r.Seq
+			cancel()
 		}
-		cancel()
+		close(got)
+	}()
+	await.Until(t, "the stream follows", func() bool { return h.journal.followers() == 1 && h.journal.asked() == 1 })
+	h.journal.write(1, 7)
+	for seq := range got {
+		if seq != 101 {
+			t.Errorf("record %d came", seq)
+		}
 	}
 	if q := h.journal.queries[1]; q.AfterSeq != 100 {
 		t.Errorf("read again from %d", q.AfterSeq)
@@ -281,7 +280,7 @@ func TestHandler_tooManyStreams(t *testing.T) {
 			h.send(adminapi.Socket, r)
 		})
 	}
-	eventually(func() bool { return h.journal.followers() == maxUserStreams })
+	await.Until(t, "all streams are open", func() bool { return h.journal.followers() == maxUserStreams })
 	for _, path := range []string{"/journal", "/stations/watch"} {
 		got := h.do("GET", "/admin/v1"+path, "")
 		h.want(got, 429, `{"message":"Too many streams are open"}`)
@@ -313,7 +312,7 @@ func TestHandler_streamsOfOneAccount(t *testing.T) {
 		r := follow(chief)
 		open.Go(func() { h.send(adminapi.Web, r) })
 	}
-	eventually(func() bool { return h.journal.followers() == kit.MaxStreamsPerAccount })
+	await.Until(t, "all streams are open", func() bool { return h.journal.followers() == kit.MaxStreamsPerAccount })
 	h.want(h.send(adminapi.Web, follow(chief)), 429, `{"message":"Too many streams are open"}`)
 	h.want(h.send(adminapi.Web, h.web("GET", "/admin/v1/journal", "Bearer "+h.token(porter))), 200, "")
 	h.want(h.do("GET", "/admin/v1/journal", ""), 200, "")
