@@ -16,6 +16,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/kit"
 )
 
@@ -55,6 +56,7 @@ func (u *uploader) send(t *testing.T, body func() io.Reader) (answers []string) 
 	for _, second := range []bool{false, true} {
 		server := httptest.NewUnstartedServer(u.handler)
 		server.Config = u.kit.NewServer(u.handler)
+		server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = await.Patience, await.Patience
 		server.EnableHTTP2 = second
 		server.StartTLS()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL+"/file", body())
