@@ -8,13 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
-)
 
-// patience bounds every wait of a test; it is no measure of speed.
-const patience = 30 * time.Second
+	"gatehouse/internal/test/await"
+	"gatehouse/internal/test/need"
+)
 
 // shared is the one browser of the process, and the accessibility checker.
 var shared struct { //nolint:gochecknoglobals // one browser for all tests
@@ -25,9 +24,17 @@ var shared struct { //nolint:gochecknoglobals // one browser for all tests
 	axe    string
 }
 
+// needBrowser needs the browser and what fetches the accessibility checker, and returns the
+// path of the browser.
+func needBrowser(t testing.TB) string {
+	t.Helper()
+	return need.Program(t, "chromium", "npm")
+}
+
 // sharedBrowser starts the browser of the process, once, and returns its context.
 func sharedBrowser(t testing.TB) context.Context {
 	t.Helper()
+	chromium := needBrowser(t)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.ctx != nil {
@@ -39,14 +46,14 @@ func sharedBrowser(t testing.TB) context.Context {
 	}
 	shared.dir = dir
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("chromium"), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(chromium), chromedp.WSURLReadTimeout(await.Patience), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-field-trial-config", true), chromedp.Flag("no-pings", true),
 		chromedp.Flag("lang", "en-GB"))
 	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("chromium does not start (scripts/setup installs it): %v", err)
+		t.Fatalf("chromium does not start: %v", err)
 	}
 	shared.ctx, shared.cancel = ctx, func() { cancel(); cancelAllocator() }
 	return ctx

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
@@ -41,21 +42,32 @@ func NewHouse(t testing.TB, env ...string) *House {
 // NewEmptyHouse starts a house that nobody has set up.
 func NewEmptyHouse(t testing.TB, env ...string) *House {
 	t.Helper()
-	address := freePort(t)
+	needBrowser(t)
+	address := holdPort(t)
 	// An empty list of addresses for plain HTTP is not possible; nothing uses that one.
-	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + freePort(t), "TZ=UTC"}, env...)
+	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + holdPort(t), "GATEHOUSE_UNLOCK_TTL=1m", "TZ=UTC"}, env...)
 	return &House{Program: gatewaytest.Exec(t, gatewaytest.Launch{Env: env}), Origin: "https://" + address}
 }
 
-// freePort returns an address on loopback that was free a moment ago.
-func freePort(t testing.TB) string {
+// holdPort returns an address on loopback at which a gateway can listen, and do so again,
+// until the test ends. The kernel gives the port to no other socket meanwhile, because one
+// is bound to it that does not listen.
+func holdPort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err := errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 
 // Station adds a station and runs its simulation until the test ends; change may be nil.

@@ -1,7 +1,6 @@
 package consoletest
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/chromedp/cdproto/dom"
@@ -66,7 +65,7 @@ func (tab *Tab) Type(text string) {
 // Press presses keys, such as kb.Tab or kb.Enter, one after the other.
 func (tab *Tab) Press(keys string) {
 	tab.T.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	ctx, cancel := tab.within()
 	defer cancel()
 	tab.must(chromedp.Do(ctx, chromedp.KeyEvent(keys)))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/consoletest"
@@ -21,12 +20,11 @@ window.samples = [];
 new MutationObserver(async () => {
 	for (let i = 0; i < 20; i++) await null; // the page draws in microtasks
 	const link = document.querySelector('.link')?.className, lock = document.querySelector('.lock .badge')?.innerText.trim();
-	samples.push({at: Date.now(), live: link === 'link live', lock});
+	samples.push({live: link === 'link live', lock});
 }).observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});`
 
 // sample is one state of the page.
 type sample struct {
-	At   int64
 	Live bool
 	Lock string
 }
@@ -65,11 +63,11 @@ func TestFrozenTab(t *testing.T) {
 	tab.Eval("samples.length = 0; setClockAhead(600_000)", nil)
 	tab.Freeze(false)
 	tab.Await(`samples.some(s => s.live && s.lock === 'Unlocked')`)
-	judge(tab, 600_000)
+	judge(tab)
 }
 
 // judge fails the test if the page has said that the old state is current.
-func judge(tab *consoletest.Tab, ahead int64) {
+func judge(tab *consoletest.Tab) {
 	tab.T.Helper()
 	var samples []sample
 	tab.Eval("samples", &samples)
@@ -79,8 +77,6 @@ func judge(tab *consoletest.Tab, ahead int64) {
 			break
 		}
 	}
-	i := slices.IndexFunc(samples, func(s sample) bool { return s.Live && s.Lock == "Unlocked" })
-	tab.T.Logf("right %d ms after the first change of the page, and with the clock %d s ahead", samples[i].At-samples[0].At, ahead/1000)
 }
 
 // A gateway that falls silent, with its connections open, is noticed after 20 s; then
@@ -112,15 +108,11 @@ func TestKilledGateway(t *testing.T) {
 	t.Parallel()
 	h := consoletest.NewHouse(t)
 	tab, _ := theLock(h)
-	began := time.Now()
 	h.Kill()
 	tab.Await(`document.querySelector('.link.lost') && document.querySelector('.gone')`)
-	missed := time.Since(began)
 	h.Start()
 	h.AwaitReady()
-	began = time.Now()
 	tab.Await(`document.querySelector('.link.live') && !document.querySelector('.gone')`)
-	t.Logf("missed after %s, found %s after it was ready", missed.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	tab.AwaitText("North entrance")
 }
 

@@ -28,7 +28,7 @@ func furnish(h *consoletest.House) {
 		h.T.Fatal(err)
 	}
 	h.Allow(1042, adminapi.GrantTerms{Hours: hours})
-	h.Allow(1043, adminapi.GrantTerms{Until: site.At(time.Date(2027, 6, 30, 22, 0, 0, 0, time.UTC))})
+	h.Allow(1043, adminapi.GrantTerms{Until: site.At(time.Date(2099, 6, 30, 22, 0, 0, 0, time.UTC))})
 	for _, email := range []string{"cleaning@example.test", "anna.schmidt-hohenberg@hausverwaltung.example"} {
 		if _, err := h.Admin.AddAccount(h.T.Context(), adminapi.NewAccount{Email: email, Password: gatewaytest.Password}); err != nil {
 			h.T.Fatal(err)

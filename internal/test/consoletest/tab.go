@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -17,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
+
+	"gatehouse/internal/test/await"
 )
 
 // Look is how a tab shows a page.
@@ -45,12 +46,17 @@ type Tab struct {
 	wrong []string // what must not happen in a page
 }
 
-// watcher runs before every page. It keeps violations and lets a test set the clocks of
-// the page forward, as they are when a phone wakes up.
+// watcher runs before every page. It keeps violations, and that an unlock succeeded, which
+// the page shows for three seconds. It lets a test set the clocks of the page forward, as
+// they are when a phone wakes up. No request of the page takes too long.
 const watcher = `
 window.violations = [];
 document.addEventListener('securitypolicyviolation', e =>
 	window.violations.push(e.effectiveDirective + ' ' + e.blockedURI + ' ' + e.sample));
+window.unlocked = false;
+new MutationObserver(() => { window.unlocked ||= !!document.querySelector('.unlock.ok'); })
+	.observe(document, {subtree: true, childList: true, attributeFilter: ['class']});
+AbortSignal.timeout = () => new AbortController().signal;
 {
 	let ahead = 0;
 	const real = Date, clock = performance.now.bind(performance);
@@ -88,10 +94,15 @@ func (tab *Tab) must(err error) {
 	}
 }
 
+// within returns the context of one call to the browser.
+func (tab *Tab) within() (context.Context, context.CancelFunc) {
+	return context.WithDeadline(tab.ctx, await.Deadline()) // real time: that of await, also while the test ends
+}
+
 // call runs a command of the debugging protocol.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.T.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	ctx, cancel := tab.within()
 	defer cancel()
 	result, err := chromedp.Call(ctx, command, params)
 	if err != nil {
@@ -143,7 +154,7 @@ func (tab *Tab) Block(paths ...string) {
 // Open opens a page of the gateway, such as "/#/doors", and waits for its first content.
 func (tab *Tab) Open(path string) {
 	tab.T.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	ctx, cancel := tab.within()
 	defer cancel()
 	tab.must(chromedp.Do(ctx, chromedp.Navigate(tab.origin+path)))
 	tab.Await(`document.readyState === 'complete' && document.querySelector('h1')`)
@@ -157,7 +168,7 @@ func (tab *Tab) Eval(expression string, out any) {
 }
 
 func (tab *Tab) tryEval(expression string, world runtime.ExecutionContextID, out any) error {
-	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	ctx, cancel := tab.within()
 	defer cancel()
 	yes := true
 	answer, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
@@ -186,22 +197,17 @@ func describe(e *runtime.ExceptionDetails) string {
 // that is replaced.
 func (tab *Tab) Await(expression string) {
 	tab.T.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var yes bool
-		err := tab.tryEval("Promise.resolve("+expression+").then(Boolean)", 0, &yes)
-		if err == nil && yes {
-			return
+	var yes bool
+	var err error
+	defer func() {
+		if !yes {
+			tab.T.Logf("%v on the page\n%s", err, tab.Text())
 		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			tab.T.Fatalf("waited in vain for %s (%v) on the page\n%s", expression, err, tab.Text())
-		}
-	}
+	}()
+	await.Until(tab.T, expression, func() bool {
+		err = tab.tryEval("Promise.resolve("+expression+").then(Boolean)", 0, &yes)
+		return err == nil && yes
+	})
 }
 
 // AwaitText waits until the page shows a text.

@@ -11,6 +11,7 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/consoletest"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -22,6 +23,7 @@ type updateBoard struct {
 
 func newUpdateBoard(t *testing.T) *updateBoard {
 	t.Helper()
+	need.Program(t, "chromium", "npm")
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen, cfg.TimeZone = []string{"127.0.0.1:0"}, "UTC"
 	b := &updateBoard{root: slot.Exchange{Root: t.TempDir()}}
