@@ -37,7 +37,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stuck {
-		<-time.After(time.Until(p.deadline))
+		<-time.After(time.Until(p.deadline)) // in a bubble
 		p.failed = time.Now()
 		return 0, os.ErrDeadlineExceeded
 	}
