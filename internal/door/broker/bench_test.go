@@ -4,10 +4,10 @@ import (
 	"io"
 	"runtime"
 	"testing"
-	"time"
 
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 var payload = []byte(`{"id":"0190c8a0-0000-7000-8000-000000000000","command":"unlock","lockId":"lock-1","ttl":5}`)
@@ -15,7 +15,7 @@ var payload = []byte(`{"id":"0190c8a0-0000-7000-8000-000000000000","command":"un
 // The two ways to write a command, to a station that reads.
 func BenchmarkConn_Send(b *testing.B) {
 	ways := map[string]func(c *broker.Conn) error{
-		"own":     func(c *broker.Conn) error { return c.Send(1, 1, says(payload), time.Now().Add(5*time.Second)) },
+		"own":     func(c *broker.Conn) error { return c.Send(1, 1, says(payload), await.Deadline()) },
 		"library": func(c *broker.Conn) error { return c.SendByLibrary(1, payload) },
 	}
 	for name, send := range ways {
@@ -36,7 +36,9 @@ func BenchmarkConn_Send(b *testing.B) {
 
 // A command to a station and its PUBACK, with the station in this process.
 func BenchmarkConn_roundTrip(b *testing.B) {
-	g := open(b, setup{})
+	handler, acks := newRecorder(), make(chan struct{}, 1)
+	handler.onAck = func() { acks <- struct{}{} }
+	g := open(b, setup{handler: handler})
 	c, conn := g.connectAndSubscribe(1, 4, 1)
 	go func() {
 		for {
@@ -47,17 +49,11 @@ func BenchmarkConn_roundTrip(b *testing.B) {
 		}
 	}()
 	b.ReportAllocs()
-	acked := 0
 	for b.Loop() {
-		if err := conn.Send(1, 1, says(payload), time.Now().Add(5*time.Second)); err != nil {
+		if err := conn.Send(1, 1, says(payload), await.Deadline()); err != nil {
 			b.Fatal(err)
 		}
-		acked++
-		g.handler.await(b, "the PUBACK", func() bool {
-			g.handler.mu.Lock()
-			defer g.handler.mu.Unlock()
-			return g.handler.heard[conn] > acked
-		})
+		<-acks
 	}
 	g.stop()
 }

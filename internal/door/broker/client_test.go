@@ -12,6 +12,7 @@ import (
 
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 // client is the least of an MQTT client, for both versions, that says exactly the
@@ -25,7 +26,7 @@ type client struct {
 
 func newClient(t testing.TB, conn net.Conn) *client {
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(await.Deadline())
 	return &client{t: t, conn: conn, in: bufio.NewReader(conn), version: 4}
 }
 
@@ -261,7 +262,7 @@ func saysFor[T string | []byte](payload T, patience time.Duration) message {
 // exchangeCommand lets a command go down and its PUBACK up.
 func (c *client) exchangeCommand(conn *broker.Conn, id site.StationID) {
 	c.t.Helper()
-	if err := conn.Send(77, 1, says("open"), time.Now().Add(patience)); err != nil {
+	if err := conn.Send(77, 1, says("open"), await.Deadline()); err != nil {
 		c.t.Fatal(err)
 	}
 	want := command{topic: commandTopic(id), id: 77, payload: "open"}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gatehouse/internal/test/await"
 )
 
 // The files testdata/mqtt/VERSION.txt go through every normative statement of that
@@ -149,7 +151,7 @@ func TestConformance_cases(t *testing.T) {
 				t.Errorf("MQTT %s, %s,%s: %v", name, s.ids, what, err)
 			}
 			c.close()
-			g.handler.await(t, "the end, before the same station comes again", func() bool { return g.server.Stats().Open == 0 })
+			await.Until(t, "the end, before the same station comes again", func() bool { return g.server.Stats().Open == 0 })
 		}
 		g.wellServed()
 	}

@@ -3,14 +3,16 @@ package broker_test
 import (
 	"errors"
 	"net"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/door/broker"
-)
+	"golang.org/x/sys/unix"
 
-// soon is a deadline that no test reaches.
-func soon() time.Time { return time.Now().Add(patience) }
+	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
+)
 
 func TestConn_Send(t *testing.T) {
 	for _, version := range []byte{4, 5} {
@@ -21,7 +23,7 @@ func TestConn_Send(t *testing.T) {
 				conn.Remote() != c.conn.LocalAddr().String() {
 				t.Errorf("connection %v %d %d from %s", conn.Station(), conn.Version(), conn.Generation(), conn.Remote())
 			}
-			if err := conn.Send(513, qos, says(`{"id":"x"}`), soon()); err != nil {
+			if err := conn.Send(513, qos, says(`{"id":"x"}`), await.Deadline()); err != nil {
 				t.Fatal(err)
 			}
 			want := command{topic: "stations/42/command", payload: `{"id":"x"}`}
@@ -41,7 +43,7 @@ func TestConn_Send_longCommand(t *testing.T) {
 	c, conn := g.connectAndSubscribe(42, 4, 1)
 	for _, size := range []int{0, 100, 101, 102, 127, 128, 5000, 20000} {
 		payload := make([]byte, size)
-		if err := conn.Send(1, 1, says(payload), soon()); err != nil {
+		if err := conn.Send(1, 1, says(payload), await.Deadline()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.readCommand(1); len(got.payload) != size {
@@ -60,20 +62,20 @@ func TestConn_Send_refused(t *testing.T) {
 			t.Errorf("Send gave %v, want %v", err, want)
 		}
 	}
-	expect(broker.ErrNotSubscribed, 0, 1, soon())
+	expect(broker.ErrNotSubscribed, 0, 1, await.Deadline())
 	c.subscribe(1, 0)
-	expect(broker.ErrNotSubscribed, 1, 1, soon())
+	expect(broker.ErrNotSubscribed, 1, 1, await.Deadline())
 	c.subscribe(1, 1)
 	expect(broker.ErrLate, 1, 1, time.Now())
 	expect(broker.ErrLate, 1, 1, time.Now().Add(-time.Hour))
-	expect(broker.ErrNotSubscribed, 2, 1, soon())
+	expect(broker.ErrNotSubscribed, 2, 1, await.Deadline())
 	c.send(packet(0xA2, u16(9), text(commandTopic(1))))
 	c.expect(0xB0)
-	expect(broker.ErrNotSubscribed, 0, 1, soon())
+	expect(broker.ErrNotSubscribed, 0, 1, await.Deadline())
 	c.ping() // nothing came in between
 	c.close()
 	g.handler.awaitEvent(t, "disconnected", 1)
-	expect(broker.ErrClosed, 1, 1, soon())
+	expect(broker.ErrClosed, 1, 1, await.Deadline())
 }
 
 func TestConn_Subscribed(t *testing.T) {
@@ -129,7 +131,7 @@ func TestConn_Send_concurrently(t *testing.T) {
 		go func() {
 			var err error
 			for i := range each {
-				err = errors.Join(err, conn.Send(uint16(1+n*each+i), 1, says("open"), soon()))
+				err = errors.Join(err, conn.Send(uint16(1+n*each+i), 1, says("open"), await.Deadline()))
 			}
 			failed <- err
 		}()
@@ -157,92 +159,95 @@ func TestConn_Send_concurrently(t *testing.T) {
 	}
 }
 
-// stall connects a station that does not read, and fills the buffers towards it.
-// It returns the error that ended that. Each write has a deadline of its own: filling
-// takes as long as it does.
-func stall(g *gate, deadline func() time.Time) (*client, *broker.Conn, error) {
-	g.t.Helper()
-	c, conn := g.connectAndSubscribe(1, 4, 1)
-	_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-	for {
-		if err := conn.Send(1, 1, says(make([]byte, 8000)), deadline()); err != nil {
-			return c, conn, err
-		}
-	}
-}
-
 // A station that does not read is reset when the write has taken its time, and no
 // other station waits for it.
 func TestConn_Send_stalled(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{WriteTimeout: 2 * time.Second}}) // time enough for the other's, too
-	stalled := make(chan error, 1)
-	var c *client
-	go func() {
-		var err error
-		c, _, err = stall(g, soon)
-		stalled <- err
-	}()
-	other, conn := g.connectAndSubscribe(2, 4, 1)
-	served := 0
-	for done := false; !done; served++ {
-		other.exchangeCommand(conn, 2)
-		select {
-		case err := <-stalled:
-			if err == nil {
-				t.Fatal("no error")
-			}
-			done = true
-		default:
+	bubble(t, broker.Limits{WriteTimeout: 2 * time.Second}, func(t *testing.T, g *gate, p *pipes) {
+		c, other := p.dial(t), p.dial(t)
+		c.connect(1, 4)
+		c.subscribe(1, 1)
+		other.connect(2, 4)
+		other.subscribe(2, 1)
+		stuck, conn, stalled := g.connOf(1), g.connOf(2), make(chan error, 1)
+		start := time.Now()
+		go func() { stalled <- stuck.Send(1, 1, says("open"), start.Add(time.Hour)) }()
+		synctest.Wait()
+		other.pull(t, func() error { return conn.Send(77, 1, says("open"), start.Add(time.Hour)) })
+		other.ping()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the other station waited for %v", took)
 		}
-	}
-	e := g.handler.awaitEvent(t, "disconnected", 1)
-	if e.conn.Station() != 1 || e.text != "did not take what was sent to it" {
-		t.Errorf("station %d disconnected: %s", e.conn.Station(), e.text)
-	}
-	if served < 2 {
-		t.Errorf("the other station was served %d times meanwhile", served)
-	}
-	c.expectReset()
+		if err := <-stalled; err == nil || time.Since(start) != 2*time.Second {
+			t.Errorf("gave %v after %v", err, time.Since(start))
+		}
+		if e := g.handler.awaitEvent(t, "disconnected", 1); e.conn != stuck || e.text != "did not take what was sent to it" {
+			t.Errorf("station %d disconnected: %s", e.conn.Station(), e.text)
+		}
+		other.ping()
+	})
 }
 
+// narrow listens for connections that take little before their peer reads.
+func narrow(t *testing.T) net.Listener {
+	t.Helper()
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10) })
+	}}
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// endless is a payload that does not fit between a narrow listener and a station that
+// does not read.
+func endless() []byte { return make([]byte, 2<<20) }
+
+// stuckSend begins a Send that does not end by itself, and returns where its error comes.
+func stuckSend(c *client, conn *broker.Conn) <-chan error {
+	failed := make(chan error, 1)
+	go func() { failed <- conn.Send(1, 1, says(endless()), await.Deadline()) }()
+	c.expectFirst(0x32)
+	return failed
+}
+
+// expectFirst reads the first byte of a packet.
+func (c *client) expectFirst(header byte) {
+	c.t.Helper()
+	if got, err := c.in.ReadByte(); err != nil || got != header {
+		c.t.Fatalf("%#x, %v; want %#x", got, err, header)
+	}
+}
+
+// A command that is not written whole by its deadline ends the connection in a reset.
 func TestConn_Send_stalledDeadline(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{WriteTimeout: time.Hour}})
+	g := open(t, setup{listeners: []broker.Listener{{Net: narrow(t)}}})
+	c, conn := g.connectAndSubscribe(1, 4, 1)
+	_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	var deadline time.Time
-	c, _, err := stall(g, func() time.Time {
-		deadline = time.Now().Add(time.Second)
-		return deadline
-	})
+	err := broker.ErrLate
+	for errors.Is(err, broker.ErrLate) { // again where this process did not run before the deadline
+		deadline = time.Now().Add(200 * time.Millisecond)
+		err = conn.Send(1, 1, says(endless()), deadline)
+	}
 	if err == nil || time.Now().Before(deadline) {
 		t.Errorf("ended early with %v", err)
 	}
-	g.handler.awaitEvent(t, "disconnected", 1)
+	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "did not take what was sent to it" {
+		t.Errorf("reason %q", e.text)
+	}
 	c.expectReset()
 }
 
 // Reset does not wait for a write that is stuck.
 func TestConn_Reset_whileBlocked(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{WriteTimeout: time.Hour}})
+	g := open(t, setup{listeners: []broker.Listener{{Net: narrow(t)}}})
 	c, conn := g.connectAndSubscribe(1, 4, 1)
 	_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-	progress, failed := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		for {
-			if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
-				failed <- err
-				return
-			}
-			progress <- struct{}{}
-		}
-	}()
-	for stuck := false; !stuck; {
-		select {
-		case <-progress:
-		case <-time.After(200 * time.Millisecond):
-			stuck = true
-		}
-	}
+	failed := stuckSend(c, conn)
 	conn.Reset("enough")
-	if err := <-failed; err == nil {
+	if err := await.Receive(t, "the stuck Send", failed); err == nil {
 		t.Error("the stuck Send gave no error")
 	}
 	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "enough" {
@@ -260,7 +265,7 @@ func TestConn_Reset(t *testing.T) {
 	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "enough" || e.conn != conn {
 		t.Errorf("%+v", e)
 	}
-	if err := conn.Send(1, 1, says(""), soon()); !errors.Is(err, broker.ErrClosed) {
+	if err := conn.Send(1, 1, says(""), await.Deadline()); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Send gave %v", err)
 	}
 	g.wellServed()
@@ -287,12 +292,12 @@ func TestConn_endsInReset(t *testing.T) {
 			c, conn := g.connectAndSubscribe(1, 4, 1)
 			_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 			for range 40 { // more than the station's kernel takes, less than both take
-				if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
+				if err := conn.Send(1, 1, says(make([]byte, 8000)), await.Deadline()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			end(g, c)
-			g.handler.await(t, "the end", func() bool { _, subscribed := conn.Subscribed(); return !subscribed })
+			await.Until(t, "the end", func() bool { _, subscribed := conn.Subscribed(); return !subscribed })
 			c.expectReset()
 		})
 	}

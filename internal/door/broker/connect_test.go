@@ -15,6 +15,7 @@ import (
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 func TestServer_connect(t *testing.T) {
@@ -169,7 +170,7 @@ func TestServer_connect_tooSmall(t *testing.T) {
 	c = g.dial()
 	c.greet(h)
 	c.subscribe(1, 1)
-	if err := g.connOf(1).Send(1, 1, says(make([]byte, stationlink.MaxCommand)), soon()); err != nil {
+	if err := g.connOf(1).Send(1, 1, says(make([]byte, stationlink.MaxCommand)), await.Deadline()); err != nil {
 		t.Errorf("the largest command: %v", err)
 	}
 }
@@ -346,7 +347,7 @@ func TestServer_connectTimeout(t *testing.T) {
 		},
 	}
 	for name, say := range ways {
-		bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+		bubble(t, broker.Limits{ConnectTimeout: 5 * time.Second}, func(t *testing.T, g *gate, p *pipes) {
 			start := time.Now()
 			c := p.dial(t)
 			var talking sync.WaitGroup
@@ -379,7 +380,7 @@ func trickle(c *client, b []byte, pause time.Duration) {
 
 // A slow CONNECT in time is a good one.
 func TestServer_connect_slowly(t *testing.T) {
-	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+	bubble(t, broker.Limits{ConnectTimeout: 5 * time.Second}, func(t *testing.T, g *gate, p *pipes) {
 		c := p.dial(t)
 		var talking sync.WaitGroup
 		talking.Go(func() { trickle(c, helloOf(1, 4).bytes(), 50*time.Millisecond) })

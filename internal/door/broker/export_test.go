@@ -31,6 +31,13 @@ func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) bool {
 	})
 }
 
+// Expire lets the time of the commands in flight be over.
+func (c *Conn) Expire() {
+	c.writing <- struct{}{}
+	defer c.unlock()
+	c.patience.until = time.Now()
+}
+
 // SendByLibrary writes a command as the library would, for comparison.
 func (c *Conn) SendByLibrary(packetID uint16, payload []byte) error {
 	return c.client.WritePacket(packets.Packet{
@@ -115,15 +122,16 @@ func decode(pk *packets.Packet, body []byte) error {
 	return nil
 }
 
-// DefaultLimits returns the limits of a gateway that is not configured otherwise.
+// DefaultLimits returns the limits of a gateway that is not configured otherwise, with
+// times that no slow machine reaches.
 func DefaultLimits() Limits {
 	return Limits{
 		Connections:           4096,
 		ConnectionsPerAddress: 2048,
 		Connecting:            1024,
-		ConnectTimeout:        5 * time.Second,
+		ConnectTimeout:        time.Hour,
 		PacketsPerSecond:      50,
-		WriteTimeout:          2 * time.Second,
+		WriteTimeout:          time.Hour,
 		PacketSize:            8 << 10,
 	}
 }
@@ -137,7 +145,7 @@ func (c Config) Filled() Config {
 		c.Metrics = metric.New()
 	}
 	if c.Handshakes == nil {
-		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
+		c.Handshakes = admission.NewHandshakes(1, time.Hour)
 	}
 	l, d := &c.Limits, DefaultLimits()
 	l.Connections = cmp.Or(l.Connections, d.Connections)

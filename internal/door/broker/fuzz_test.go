@@ -5,9 +5,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
 )
 
 // unixGate is a broker behind a socket without ports, which a fuzzer would use up.
@@ -34,7 +34,7 @@ func survive(t *testing.T, g *gate, c *client, dial func(*testing.T) *client, b 
 	g.handler.mu.Lock()
 	g.handler.events, g.handler.heard = nil, make(map[*broker.Conn]int)
 	g.handler.mu.Unlock()
-	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	_ = c.conn.SetDeadline(await.Deadline())
 	go func() {
 		c.try(b)
 		_ = c.conn.(*net.UnixConn).CloseWrite()

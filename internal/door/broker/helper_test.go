@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,15 +19,13 @@ import (
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 func TestMain(m *testing.M) {
 	beVictim()
 	goleak.VerifyTestMain(m)
 }
-
-// patience ends a test that would hang; nothing is measured by it.
-const patience = 20 * time.Second
 
 // secretOf is the secret of each station of the tests.
 func secretOf(id site.StationID) string { return "SECRET-OF-STATION-" + id.String() }
@@ -54,23 +51,21 @@ type recorder struct {
 	mu     sync.Mutex // mu guards what follows
 	events []event
 	heard  map[*broker.Conn]int
-	wake   chan struct{} // closed and replaced at each event
 
 	refuse    func(*broker.Conn) error          // what Connected says; nil: nothing
 	onReport  func(c *broker.Conn, text string) // runs in Report, after it is recorded
 	onConnect func(c *broker.Conn)
+	onAck     func()
 }
 
 func newRecorder() *recorder {
-	return &recorder{heard: make(map[*broker.Conn]int), wake: make(chan struct{})}
+	return &recorder{heard: make(map[*broker.Conn]int)}
 }
 
 func (r *recorder) add(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
-	close(r.wake)
-	r.wake = make(chan struct{})
 }
 
 func (r *recorder) Connected(conn stationlink.Conn) error {
@@ -97,8 +92,6 @@ func (r *recorder) Heard(conn stationlink.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heard[c]++
-	close(r.wake)
-	r.wake = make(chan struct{})
 }
 
 func (r *recorder) Received(conn stationlink.Conn, topic string, payload []byte) {
@@ -116,6 +109,9 @@ func (r *recorder) TooSmall(id site.StationID, takes, need uint32) {
 func (r *recorder) Acknowledged(conn stationlink.Conn, id uint16, code byte) {
 	c := conn.(*broker.Conn)
 	r.add(event{kind: "ack", conn: c, id: id, code: code})
+	if r.onAck != nil {
+		r.onAck()
+	}
 }
 
 // all lists the events of that kind.
@@ -131,33 +127,10 @@ func (r *recorder) all(kind string) []event {
 	return list
 }
 
-// await waits until done holds. It looks again at each event, and now and then, for
-// what makes none.
-func (r *recorder) await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	timeout := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		r.mu.Lock()
-		wake := r.wake
-		r.mu.Unlock()
-		if done() {
-			return
-		}
-		select {
-		case <-wake:
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // awaitEvent waits for the n-th event of that kind and returns it.
 func (r *recorder) awaitEvent(t testing.TB, kind string, n int) event {
 	t.Helper()
-	r.await(t, kind, func() bool { return len(r.all(kind)) >= n })
+	await.Until(t, kind, func() bool { return len(r.all(kind)) >= n })
 	return r.all(kind)[n-1]
 }
 
@@ -216,7 +189,8 @@ type setup struct {
 	listeners []broker.Listener
 }
 
-// open starts a broker on a free port, or on the given listeners.
+// open starts a broker on a free port, or on the given listeners. Its times are far away
+// where the setup names none.
 func open(t testing.TB, want setup) *gate {
 	t.Helper()
 	g := &gate{t: t, handler: want.handler, metrics: metric.New(), log: &syncBuffer{}}
@@ -227,10 +201,9 @@ func open(t testing.TB, want setup) *gate {
 		want.auth = everyone{}
 	}
 	if want.listeners == nil {
-		l := listen(t)
-		g.address = l.Addr().String()
-		want.listeners = []broker.Listener{{Net: l}}
+		want.listeners = []broker.Listener{{Net: listen(t)}}
 	}
+	g.address = want.listeners[0].Net.Addr().String()
 	g.server = broker.New(broker.Config{
 		Authenticator: want.auth, Handler: g.handler, Limits: want.limits,
 		Logger:  slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -308,7 +281,7 @@ func (g *gate) connectAndSubscribe(id site.StationID, version, qos byte) (*clien
 func (g *gate) connOf(id site.StationID) *broker.Conn {
 	g.t.Helper()
 	var found *broker.Conn
-	g.handler.await(g.t, "the connection of station "+id.String(), func() bool {
+	await.Until(g.t, "the connection of station "+id.String(), func() bool {
 		for c := range g.handler.live() {
 			if c.Station() == id {
 				found = c

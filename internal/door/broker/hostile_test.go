@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
 )
 
 // hostileFirst are first bytes of a connection that no station sends.
@@ -121,7 +122,7 @@ func TestServer_hostile(t *testing.T) {
 					t.Errorf("answered %x", p)
 				}
 			}
-			g.handler.await(t, "the end", func() bool { return len(g.handler.live()) == 0 })
+			await.Until(t, "the end", func() bool { return len(g.handler.live()) == 0 })
 			g.wellServed()
 		})
 	}

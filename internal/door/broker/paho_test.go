@@ -2,26 +2,25 @@ package broker_test
 
 import (
 	"testing"
-	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 // pahoOptions are those of a station that speaks through paho.
 func pahoOptions(g *gate, id site.StationID) *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().AddBroker("tcp://" + g.address).
 		SetClientID(id.ClientID()).SetUsername(id.ClientID()).SetPassword(secretOf(id)).
-		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).SetProtocolVersion(4)
+		SetAutoReconnect(false).SetProtocolVersion(4).
+		SetConnectTimeout(await.Patience).SetWriteTimeout(await.Patience).SetPingTimeout(await.Patience)
 }
 
 // done waits for a token of paho's.
 func done(t *testing.T, token mqtt.Token) {
 	t.Helper()
-	if !token.WaitTimeout(patience) {
-		t.Fatal("paho waits in vain")
-	}
+	await.Receive(t, "paho", token.Done())
 	if err := token.Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func TestServer_paho(t *testing.T) {
 	if granted := subscribing.(*mqtt.SubscribeToken).Result()[commandTopic(42)]; granted != 1 {
 		t.Errorf("granted QoS %d", granted)
 	}
-	if err := g.connOf(42).Send(9, 1, says("open"), soon()); err != nil {
+	if err := g.connOf(42).Send(9, 1, says("open"), await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	if m := <-commands; string(m.Payload()) != "open" || m.Topic() != commandTopic(42) || m.Qos() != 1 || m.Retained() || m.Duplicate() {
@@ -56,7 +55,7 @@ func TestServer_paho(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	foreign := station.Subscribe("#", 1, nil)
-	foreign.WaitTimeout(patience)
+	await.Receive(t, "the answer", foreign.Done())
 	if granted := foreign.(*mqtt.SubscribeToken).Result()["#"]; granted != 0x80 {
 		t.Errorf("granted %#x for #", granted)
 	}
@@ -73,25 +72,20 @@ func TestServer_paho_refused(t *testing.T) {
 		pahoOptions(g, 42).SetWill("stations/42/report", "{}", 1, false),
 	} {
 		token := mqtt.NewClient(options).Connect()
-		if !token.WaitTimeout(patience) || token.Error() == nil {
+		if await.Receive(t, "the answer", token.Done()); token.Error() == nil {
 			t.Errorf("%s was let in", options.ClientID)
 		}
 	}
 }
 
-// paho's own pings keep it alive, and a station whose secret is revoked notices.
+// A station whose secret is revoked notices.
 func TestServer_paho_reset(t *testing.T) {
 	g := open(t, setup{})
 	lost := make(chan error, 1)
-	station := mqtt.NewClient(pahoOptions(g, 42).SetKeepAlive(10 * time.Second).
-		SetConnectionLostHandler(func(_ mqtt.Client, err error) { lost <- err }))
+	station := mqtt.NewClient(pahoOptions(g, 42).SetConnectionLostHandler(func(_ mqtt.Client, err error) { lost <- err }))
 	done(t, station.Connect())
 	g.connOf(42).Reset("revoked")
-	select {
-	case <-lost:
-	case <-time.After(patience):
-		t.Fatal("the station does not notice")
-	}
+	await.Receive(t, "the station notices", lost)
 	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "revoked" {
 		t.Errorf("%+v", e)
 	}

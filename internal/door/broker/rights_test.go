@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"gatehouse/internal/test/await"
 )
 
 func TestServer_publish(t *testing.T) {
@@ -191,7 +193,7 @@ func TestServer_subscribe_breach(t *testing.T) {
 				t.Errorf("MQTT %d: subscribed by %q", version, topic)
 			}
 			c.close()
-			g.handler.await(t, "the end", func() bool { return len(g.handler.live()) == 0 })
+			await.Until(t, "the end", func() bool { return len(g.handler.live()) == 0 })
 		}
 		if n := g.refusals("mqtt-subscribe"); n != fmt.Sprint(len(topics)) {
 			t.Errorf("counted %s breaches of %d", n, len(topics))
@@ -226,7 +228,7 @@ func TestServer_subscribe_identifier(t *testing.T) {
 func TestServer_subscribe_nothingWaits(t *testing.T) {
 	g := open(t, setup{})
 	first, conn := g.connectAndSubscribe(1, 5, 1)
-	if err := conn.Send(1, 1, says("open"), soon()); err != nil {
+	if err := conn.Send(1, 1, says("open"), await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	first.readCommand(1) // and no PUBACK

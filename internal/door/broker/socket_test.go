@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
 )
 
 // tapped is a listener that lets a test see what was accepted.
@@ -30,7 +31,6 @@ func (l tapped) Accept() (net.Conn, error) {
 func TestServer_socketOptions(t *testing.T) {
 	l := tapped{listen(t), make(chan *net.TCPConn, 1)}
 	g := open(t, setup{listeners: []broker.Listener{{Net: l}}})
-	g.address = l.Addr().String()
 	c := g.connect(1, 4)
 	raw, err := (<-l.accepted).SyscallConn()
 	if err != nil {
@@ -61,46 +61,38 @@ func TestServer_socketOptions(t *testing.T) {
 func TestConn_Send_patience(t *testing.T) {
 	l := tapped{listen(t), make(chan *net.TCPConn, 1)}
 	g := open(t, setup{listeners: []broker.Listener{{Net: l}}})
-	g.address = l.Addr().String()
 	c, conn := g.connectAndSubscribe(1, 4, 1)
 	raw, err := (<-l.accepted).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	patienceIs := func(want time.Duration) bool {
+	expect := func(when string, want time.Duration) {
+		t.Helper()
 		var got int
 		if err := raw.Control(func(fd uintptr) {
 			got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return time.Duration(got)*time.Millisecond == want
+		if time.Duration(got)*time.Millisecond != want {
+			t.Errorf("%s: the kernel has %d ms, want %v", when, got, want)
+		}
 	}
-	send := func(id uint16, patience, deadline time.Duration) {
+	send := func(id uint16, patience time.Duration) {
 		t.Helper()
-		if err := conn.Send(id, 1, saysFor("open", patience), time.Now().Add(deadline)); err != nil {
+		if err := conn.Send(id, 1, saysFor("open", patience), time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		c.readCommand(1)
 	}
-	send(1, 3270*time.Millisecond, time.Hour)
-	if !patienceIs(3200 * time.Millisecond) {
-		t.Error("the first command's time is not the kernel's")
-	}
-	send(2, 4999*time.Millisecond, time.Second)
+	send(1, 3270*time.Millisecond)
+	expect("the first command", 3200*time.Millisecond)
+	send(2, 4999*time.Millisecond)
 	c.ping()
-	if !patienceIs(4900 * time.Millisecond) {
-		t.Error("a PINGRESP changed it while a command is in flight")
-	}
-	c, conn = g.connectAndSubscribe(2, 4, 1)
-	if raw, err = (<-l.accepted).SyscallConn(); err != nil {
-		t.Fatal(err)
-	}
-	send(1, time.Second, 20*time.Millisecond)
-	g.handler.await(t, "the ordinary patience", func() bool {
-		c.ping()
-		return patienceIs(30 * time.Second)
-	})
+	expect("a PINGRESP while a command is in flight", 4900*time.Millisecond)
+	conn.Expire()
+	c.ping()
+	expect("a PINGRESP after that", 30*time.Second)
 }
 
 // What it costs that the kernel's patience changes with each command.
@@ -116,7 +108,7 @@ func BenchmarkConn_Send_patience(b *testing.B) {
 			for b.Loop() {
 				step = -step
 				patience += step
-				if err := conn.Send(1, 1, message(say), time.Now().Add(5*time.Second)); err != nil {
+				if err := conn.Send(1, 1, message(say), await.Deadline()); err != nil {
 					b.Fatal(err)
 				}
 			}

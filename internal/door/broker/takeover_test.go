@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
 )
 
 func TestServer_takeover(t *testing.T) {
@@ -104,7 +106,7 @@ func TestServer_takeover_storm(t *testing.T) {
 		if len(survivors) != 1 {
 			t.Fatalf("round %d: %d survivors", round, len(survivors))
 		}
-		g.handler.await(t, "one live connection", func() bool { return len(g.handler.live()) == 1 })
+		await.Until(t, "one live connection", func() bool { return len(g.handler.live()) == 1 })
 		conn := g.connOf(1)
 		connected := g.handler.all("connected")
 		if last := connected[len(connected)-1]; last.conn != conn {
@@ -125,23 +127,23 @@ func TestServer_takeover_storm(t *testing.T) {
 // take-overs, even when it dawdles over the first.
 func TestServer_takeover_order(t *testing.T) {
 	handler := newRecorder()
-	entered, overtaken := make(chan struct{}), make(chan struct{})
+	entered, proceed := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
 	handler.onConnect = func(*broker.Conn) {
-		if calls.Add(1) > 1 {
-			close(overtaken)
-			return
-		}
-		close(entered)
-		select {
-		case <-overtaken:
-		case <-time.After(200 * time.Millisecond): // time enough to be overtaken, were it possible
+		if calls.Add(1) == 1 {
+			close(entered)
+			<-proceed
 		}
 	}
 	g := open(t, setup{handler: handler})
 	first := g.connect(1, 4)
 	<-entered
-	second := g.connect(1, 4) // has taken over, and waits for the handler
+	second := g.connect(1, 4) // has taken over
+	await.Until(t, "the second waits for the handler", func() bool { return calls.Load() > 1 || waitsForOrder() })
+	if calls.Load() > 1 {
+		t.Error("the second has overtaken the first")
+	}
+	close(proceed)
 	first.expectEnd()
 	second.ping()
 	connected := handler.all("connected")
@@ -153,6 +155,17 @@ func TestServer_takeover_order(t *testing.T) {
 	}
 }
 
+// waitsForOrder reports whether an established connection waits for the one before it.
+func waitsForOrder() bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+		if bytes.Contains(stack, []byte("[sync.Mutex.Lock")) && bytes.Contains(stack, []byte("OnSessionEstablished(")) {
+			return true
+		}
+	}
+	return false
+}
+
 // A connection that is held up while it takes over does not harm the one that takes
 // over from it.
 func TestServer_takeover_overtaken(t *testing.T) {
@@ -161,7 +174,7 @@ func TestServer_takeover_overtaken(t *testing.T) {
 		first.connect(1, 4)
 		first.subscribe(1, 1)
 		stuck, conn := make(chan error, 1), g.connOf(1)
-		go func() { stuck <- conn.Send(1, 1, says("open"), soon()) }()
+		go func() { stuck <- conn.Send(1, 1, says("open"), await.Deadline()) }()
 		synctest.Wait()
 		second := p.dial(t)
 		second.send(helloOf(1, 4).bytes()) // waits for the stuck write of the first
@@ -191,7 +204,7 @@ func TestServer_takeover_overtaken(t *testing.T) {
 func TestServer_takeover_noRedelivery(t *testing.T) {
 	g := open(t, setup{})
 	_, conn := g.connectAndSubscribe(1, 4, 1)
-	if err := conn.Send(1, 1, says("open"), soon()); err != nil {
+	if err := conn.Send(1, 1, says("open"), await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	c := g.dial()

@@ -8,11 +8,11 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
-	"runtime"
 	"testing"
 	"time"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/test/await"
 )
 
 // certified makes the two sides' TLS configuration for 127.0.0.1.
@@ -44,9 +44,7 @@ func certified(t testing.TB) (server, station *tls.Config) {
 func secured(t testing.TB, limits broker.Limits) (g *gate, dial func() *client) {
 	t.Helper()
 	server, station := certified(t)
-	l := listen(t)
-	g = open(t, setup{limits: limits, listeners: []broker.Listener{{Net: l, TLS: server}}})
-	g.address = l.Addr().String()
+	g = open(t, setup{limits: limits, listeners: []broker.Listener{{Net: listen(t), TLS: server}}})
 	return g, func() *client {
 		raw := g.dial()
 		return newClient(t, tls.Client(raw.conn, station))
@@ -65,7 +63,7 @@ func TestServer_tls(t *testing.T) {
 		c.expect(0x40)
 		c.send([]byte{0xE0, 0})
 		c.expectEnd()
-		g.handler.await(t, "the end", func() bool { return len(g.handler.live()) == 0 })
+		await.Until(t, "the end", func() bool { return len(g.handler.live()) == 0 })
 	}
 }
 
@@ -75,7 +73,7 @@ func TestServer_tls_silent(t *testing.T) {
 	var p *pipes
 	want := func() setup {
 		p = newPipes()
-		return setup{listeners: []broker.Listener{{Net: p, TLS: server}}}
+		return setup{limits: broker.Limits{ConnectTimeout: 5 * time.Second}, listeners: []broker.Listener{{Net: p, TLS: server}}}
 	}
 	bubbleWith(t, want, func(t *testing.T, _ *gate, _ *pipes) {
 		start := time.Now()
@@ -104,7 +102,7 @@ func TestServer_tls_connectTimeout(t *testing.T) {
 	var p *pipes
 	want := func() setup {
 		p = newPipes()
-		return setup{listeners: []broker.Listener{{Net: p, TLS: server}}}
+		return setup{limits: broker.Limits{ConnectTimeout: 5 * time.Second}, listeners: []broker.Listener{{Net: p, TLS: server}}}
 	}
 	bubbleWith(t, want, func(t *testing.T, _ *gate, _ *pipes) {
 		for _, late := range []bool{false, true} {
@@ -145,40 +143,23 @@ func TestServer_tls_noHandshake(t *testing.T) {
 			}
 		}
 	}
-	g.handler.await(t, "three refusals", func() bool { return g.refusals("mqtt-tls") == "3" })
+	await.Until(t, "three refusals", func() bool { return g.refusals("mqtt-tls") == "3" })
 	dial().connect(1, 4)
 }
 
 // A reset goes through TLS, also while a write is stuck in it.
 func TestConn_Reset_tls(t *testing.T) {
-	g, _ := secured(t, broker.Limits{WriteTimeout: time.Hour})
+	server, station := certified(t)
+	g := open(t, setup{listeners: []broker.Listener{{Net: narrow(t), TLS: server}}})
 	raw := g.dial()
 	_ = raw.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-	_, station := certified(t)
-	station.InsecureSkipVerify = true // a certificate of another test
 	c := newClient(t, tls.Client(raw.conn, station))
 	c.connect(1, 4)
 	c.subscribe(1, 1)
 	conn := g.connOf(1)
-	progress, failed := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		for {
-			if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
-				failed <- err
-				return
-			}
-			progress <- struct{}{}
-		}
-	}()
-	for stuck := false; !stuck; {
-		select {
-		case <-progress:
-		case <-time.After(200 * time.Millisecond):
-			stuck = true
-		}
-	}
+	failed := stuckSend(c, conn)
 	conn.Reset("enough")
-	if err := <-failed; err == nil {
+	if err := await.Receive(t, "the stuck Send", failed); err == nil {
 		t.Error("the stuck Send gave no error")
 	}
 	raw.expectReset()
@@ -200,8 +181,6 @@ func TestServer_tls_evictedInItsTurn(t *testing.T) {
 	if _, err := near.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	for !g.server.WelcomeEvicted(far, new(tls.Config)) {
-		runtime.Gosched()
-	}
+	await.Until(t, "the client's first bytes", func() bool { return g.server.WelcomeEvicted(far, new(tls.Config)) })
 	dial().connect(1, 4)
 }
