@@ -18,10 +18,8 @@ import (
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
-
-// patience bounds every wait of these tests; it is no measure of speed.
-const patience = time.Minute
 
 func secretOf(id site.StationID) site.Secret { return site.Secret(fmt.Sprintf("SECRET-OF-%016d", id)) }
 
@@ -35,20 +33,19 @@ type realBroker struct {
 	results map[site.CommandID]string
 	acks    map[site.StationID]uint16
 	reports map[site.StationID]int
-	changed chan struct{} // closed and replaced at every change
 }
 
 func startBroker(tb testing.TB) *realBroker {
 	tb.Helper()
 	b := &realBroker{
 		live: make(map[site.StationID]stationlink.Conn), results: make(map[site.CommandID]string),
-		acks: make(map[site.StationID]uint16), reports: make(map[site.StationID]int), changed: make(chan struct{}),
+		acks: make(map[site.StationID]uint16), reports: make(map[site.StationID]int),
 	}
 	server := broker.New(broker.Config{
 		Authenticator: b, Handler: b, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 		Limits: broker.Limits{
-			Connections: 4096, ConnectionsPerAddress: 4096, ConnectTimeout: 5 * time.Second,
-			PacketsPerSecond: 50, WriteTimeout: 2 * time.Second, PacketSize: 8 << 10,
+			Connections: 4096, ConnectionsPerAddress: 4096, ConnectTimeout: time.Hour,
+			PacketsPerSecond: 50, WriteTimeout: time.Hour, PacketSize: 8 << 10,
 		},
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,13 +69,11 @@ func (b *realBroker) Authenticate(id site.StationID, secret site.Secret) (uint64
 	return 1, secret == secretOf(id)
 }
 
-// note changes what is kept and wakes who waits for it.
+// note changes what is kept.
 func (b *realBroker) note(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change()
-	close(b.changed)
-	b.changed = make(chan struct{})
 }
 
 func (b *realBroker) Connected(c stationlink.Conn) error {
@@ -131,27 +126,18 @@ func (b *realBroker) Acknowledged(c stationlink.Conn, packetID uint16, _ byte) {
 // wait returns when the condition, which is called under the lock, is true.
 func (b *realBroker) wait(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	deadline := time.After(patience)
-	for {
+	await.Until(tb, what, func() bool {
 		b.mu.Lock()
-		ok, changed := condition(), b.changed
-		b.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			tb.Fatalf("waited in vain until %s", what)
-		}
-	}
+		defer b.mu.Unlock()
+		return condition()
+	})
 }
 
-// order is a command to unlock, with that id.
+// order is a command to unlock, with that id, which never expires.
 type order string
 
 func (o order) Payload(b []byte) ([]byte, time.Duration, error) {
-	return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, string(o)), time.Minute, nil
+	return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60,"notAfter":1e12}`, string(o)), time.Minute, nil
 }
 
 // send hands a command to a live station.
@@ -160,7 +146,7 @@ func (b *realBroker) send(tb testing.TB, id site.StationID, command string) {
 	b.mu.Lock()
 	conn := b.live[id]
 	b.mu.Unlock()
-	if err := conn.Send(1, 1, order(command), time.Now().Add(patience)); err != nil {
+	if err := conn.Send(1, 1, order(command), await.Deadline()); err != nil {
 		tb.Errorf("sending to station %d: %v", id, err)
 	}
 }
