@@ -331,11 +331,13 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 }
 
 func TestLink_Call_writeFails(t *testing.T) {
-	l, _ := newLink(t)
-	connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
-	if got := l.Call(cmd(time.Second), false, at(yes, func() { t.Error("sent was called") })); got != site.Failed {
-		t.Errorf("outcome %s, want failed", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
+		if got := l.Call(cmd(time.Second), false, at(yes, func() { t.Error("sent was called") })); got != site.Failed {
+			t.Errorf("outcome %s, want failed", got)
+		}
+	})
 }
 
 // A station has at most thirty-two commands under way; the next waits for a place and gets
@@ -694,21 +696,23 @@ func TestLink_Call_waitsInSend(t *testing.T) {
 }
 
 func TestLink_Connected_takeOver(t *testing.T) {
-	l, p := newLink(t)
-	first := connect(t, l, &conn{qos: 1})
-	second := connect(t, l, &conn{qos: 1})
-	if _, reset := first.state(); reset == "" {
-		t.Error("the first connection was not reset")
-	}
-	l.Disconnected(first, "taken over") // comes after the second one's establishment
-	second.onSend = func(id uint16) { go l.Acknowledged(second, id, 0) }
-	if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged {
-		t.Errorf("outcome %s, want acknowledged by the second", got)
-	}
-	l.Disconnected(second, "gone")
-	if all := p.all(); all[len(all)-1] != "disconnected 1042 gone" {
-		t.Errorf("heard %v", all)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newLink(t)
+		first := connect(t, l, &conn{qos: 1})
+		second := connect(t, l, &conn{qos: 1})
+		if _, reset := first.state(); reset == "" {
+			t.Error("the first connection was not reset")
+		}
+		l.Disconnected(first, "taken over") // comes after the second one's establishment
+		second.onSend = func(id uint16) { go l.Acknowledged(second, id, 0) }
+		if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged {
+			t.Errorf("outcome %s, want acknowledged by the second", got)
+		}
+		l.Disconnected(second, "gone")
+		if all := p.all(); all[len(all)-1] != "disconnected 1042 gone" {
+			t.Errorf("heard %v", all)
+		}
+	})
 }
 
 // An acknowledgement by a connection that was taken over does not count for the
@@ -739,14 +743,16 @@ func TestLink_Connected_refusedByPresence(t *testing.T) {
 
 // A client that lost the right while the command waited is refused, and nothing is sent.
 func TestLink_Call_mayNotLeave(t *testing.T) {
-	l, _ := newLink(t)
-	c := connect(t, l, &conn{qos: 1})
-	if got := l.Call(cmd(time.Second), false, at(func() bool { return false }, noop)); got != site.Refused {
-		t.Errorf("outcome %s, want refused", got)
-	}
-	if sent, _ := c.state(); len(sent) != 0 {
-		t.Error("a command was sent")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		c := connect(t, l, &conn{qos: 1})
+		if got := l.Call(cmd(time.Second), false, at(func() bool { return false }, noop)); got != site.Refused {
+			t.Errorf("outcome %s, want refused", got)
+		}
+		if sent, _ := c.state(); len(sent) != 0 {
+			t.Error("a command was sent")
+		}
+	})
 }
 
 // The station is told no more time than there is.
@@ -782,15 +788,17 @@ func TestLink_Disconnect_resets(t *testing.T) {
 }
 
 func TestLink_Call_payload(t *testing.T) {
-	l, _ := newLink(t)
-	c := &conn{qos: 1}
-	c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
-	connect(t, l, c)
-	l.Call(cmd(5*time.Second), false, at(yes, noop))
-	want := `{"id":"0190c8a0-0000-7000-8000-000000000001","command":"unlock","lockId":"lock-2","ttl":5}`
-	if got := string(c.payloads[0]); got != want {
-		t.Errorf("payload %s, want %s", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		c := &conn{qos: 1}
+		c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
+		connect(t, l, c)
+		l.Call(cmd(5*time.Second), false, at(yes, noop))
+		want := `{"id":"0190c8a0-0000-7000-8000-000000000001","command":"unlock","lockId":"lock-2","ttl":5}`
+		if got := string(c.payloads[0]); got != want {
+			t.Errorf("payload %s, want %s", got, want)
+		}
+	})
 }
 
 func TestLink_Result_reportsTheLock(t *testing.T) {

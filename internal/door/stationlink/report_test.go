@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
@@ -110,21 +111,23 @@ func TestLink_Received_complains(t *testing.T) {
 // A result that names another lock than its command is ignored, while the command waits
 // and after it.
 func TestLink_Received_resultOfAnotherLock(t *testing.T) {
-	l, p := newLink(t)
-	followed := 0
-	l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { followed++; return true })
-	k := &conn{qos: 1}
-	k.onSend = func(id uint16) {
-		results(l, k, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
-		go l.Acknowledged(k, id, 0)
-	}
-	connect(t, l, k)
-	if got := l.Call(cmd(5e9), false, at(yes, noop)); got != site.Acknowledged {
-		t.Errorf("outcome %s", got)
-	}
-	if followed != 0 || strings.Contains(fmt.Sprint(p.all()), "unlocked") {
-		t.Errorf("followed %d times, heard %v", followed, p.all())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newLink(t)
+		followed := 0
+		l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { followed++; return true })
+		k := &conn{qos: 1}
+		k.onSend = func(id uint16) {
+			results(l, k, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
+			go l.Acknowledged(k, id, 0)
+		}
+		connect(t, l, k)
+		if got := l.Call(cmd(5e9), false, at(yes, noop)); got != site.Acknowledged {
+			t.Errorf("outcome %s", got)
+		}
+		if followed != 0 || strings.Contains(fmt.Sprint(p.all()), "unlocked") {
+			t.Errorf("followed %d times, heard %v", followed, p.all())
+		}
+	})
 }
 
 // What a report states validly of the station's uptime is returned.
