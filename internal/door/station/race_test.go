@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/site"
@@ -13,63 +14,67 @@ import (
 // TestService_hotPathsDuringWrite proves that nothing on the way of a door or a
 // station waits while storage hangs in an administrator's change.
 func TestService_hotPathsDuringWrite(t *testing.T) {
-	f := setup(t, 1)
-	entered, release := make(chan struct{}), make(chan struct{})
-	f.store.hook(func(context.Context) {
-		close(entered)
-		<-release
-	})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := f.Update(t.Context(), admin(), 1, "Renamed", 1, site.HomeAssistantState); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		entered, release := make(chan struct{}), make(chan struct{})
+		f.store.hook(func(context.Context) {
+			close(entered)
+			<-release
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := f.Update(t.Context(), admin(), 1, "Renamed", 1, site.HomeAssistantState); err != nil {
+				t.Error(err)
+			}
+		})
+		<-entered
+		f.connect(t)
+		f.Heard(1)
+		if err := f.Report(1, []byte(`{"batteryVoltage":4}`)); err != nil {
 			t.Error(err)
 		}
+		f.LockReported(1, 1, site.Unlocked)
+		if st := f.state(t, 1); st.Status != site.Online || *st.BatteryVoltage != 4 || len(st.Locks) != 2 {
+			t.Errorf("during the write the state is %+v", st)
+		}
+		if st, ok := f.ByToken(token); !ok || st.Name != "North entrance" {
+			t.Errorf("during the write the station is %+v", st)
+		}
+		close(release)
+		wg.Wait()
+		if st, _ := f.Station(1); st.Name != "Renamed" || st.Locks != 1 {
+			t.Errorf("after the write the station is %+v", st)
+		}
 	})
-	<-entered
-	f.connect(t)
-	f.Heard(1)
-	if err := f.Report(1, []byte(`{"batteryVoltage":4}`)); err != nil {
-		t.Error(err)
-	}
-	f.LockReported(1, 1, site.Unlocked)
-	if st := f.state(t, 1); st.Status != site.Online || *st.BatteryVoltage != 4 || len(st.Locks) != 2 {
-		t.Errorf("during the write the state is %+v", st)
-	}
-	if st, ok := f.ByToken(token); !ok || st.Name != "North entrance" {
-		t.Errorf("during the write the station is %+v", st)
-	}
-	close(release)
-	wg.Wait()
-	if st, _ := f.Station(1); st.Name != "Renamed" || st.Locks != 1 {
-		t.Errorf("after the write the station is %+v", st)
-	}
 }
 
 // TestService_concurrent lets everything happen at once, for the race detector,
 // and checks that the count of stations online adds up and that the store has what
 // memory has.
 func TestService_concurrent(t *testing.T) {
-	f := setup(t, 8)
-	var live [9]atomic.Uint64 // the connection of each station
-	f.OnRevoked(func(id site.StationID) {
-		f.Disconnected(id, site.ConnectionID(live[id].Load()), "the secret was replaced")
-	})
-	var wg sync.WaitGroup
-	for id := site.StationID(1); id <= 8; id++ {
-		wg.Go(func() { f.live(t, id, &live[id]) })
-		wg.Go(func() { f.read(id) })
-	}
-	wg.Wait()
-	online := 0
-	for _, st := range f.Stations() {
-		if f.state(t, st.ID).Status == site.Online {
-			online++
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 8)
+		var live [9]atomic.Uint64 // the connection of each station
+		f.OnRevoked(func(id site.StationID) {
+			f.Disconnected(id, site.ConnectionID(live[id].Load()), "the secret was replaced")
+		})
+		var wg sync.WaitGroup
+		for id := site.StationID(1); id <= 8; id++ {
+			wg.Go(func() { f.live(t, id, &live[id]) })
+			wg.Go(func() { f.read(id) })
 		}
-	}
-	if f.Online() != online {
-		t.Errorf("Online() = %d, %d stations are online", f.Online(), online)
-	}
-	f.agree(t)
+		wg.Wait()
+		online := 0
+		for _, st := range f.Stations() {
+			if f.state(t, st.ID).Status == site.Online {
+				online++
+			}
+		}
+		if f.Online() != online {
+			t.Errorf("Online() = %d, %d stations are online", f.Online(), online)
+		}
+		f.agree(t)
+	})
 }
 
 // live leads the life of one station, several times over.
@@ -134,37 +139,39 @@ func (f *fixture) read(id site.StationID) {
 // TestService_Remove_race lets connections race with the removal of their station:
 // none may be left over on a station that is no longer there.
 func TestService_Remove_race(t *testing.T) {
-	f := setup(t, 1)
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		for range 4 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if generation, ok := f.Authenticate(1, secret); ok {
+						_ = f.Connected(1, f.next(), generation, "")
+					}
 				}
-				if generation, ok := f.Authenticate(1, secret); ok {
-					_ = f.Connected(1, f.next(), generation, "")
-				}
+			})
+		}
+		for range 2000 {
+			if err := f.Remove(t.Context(), admin(), 1); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	for range 2000 {
+			if _, err := f.Enrol(t.Context(), admin(), station.EnrolRequest{ID: 1, Locks: 1, Secret: secret}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(stop)
+		wg.Wait()
 		if err := f.Remove(t.Context(), admin(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Enrol(t.Context(), admin(), station.EnrolRequest{ID: 1, Locks: 1, Secret: secret}); err != nil {
-			t.Fatal(err)
+		if f.Online() != 0 {
+			t.Errorf("no station is enrolled, %d are online", f.Online())
 		}
-	}
-	close(stop)
-	wg.Wait()
-	if err := f.Remove(t.Context(), admin(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if f.Online() != 0 {
-		t.Errorf("no station is enrolled, %d are online", f.Online())
-	}
+	})
 }

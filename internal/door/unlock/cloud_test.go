@@ -44,14 +44,16 @@ func TestService_Unlock_cloudNeedsNoGrant(t *testing.T) {
 
 // What was under way when the gateway ended keeps the cloud's id.
 func TestNew_remembersTheJTI(t *testing.T) {
-	w := newWorld(t)
-	r := requested("c-1", "", time.Second)
-	r.Origin, r.Account, r.JTI = site.Cloud, "", "jti-1"
-	w.history = []site.Record{r}
-	w.service()
-	if len(w.records) != 1 || w.records[0].JTI != "jti-1" || w.records[0].Outcome != site.Unresolved {
-		t.Errorf("records %+v", w.records)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := requested("c-1", "", time.Second)
+		r.Origin, r.Account, r.JTI = site.Cloud, "", "jti-1"
+		w.history = []site.Record{r}
+		w.service()
+		if len(w.records) != 1 || w.records[0].JTI != "jti-1" || w.records[0].Outcome != site.Unresolved {
+			t.Errorf("records %+v", w.records)
+		}
+	})
 }
 
 func TestService_Unlock_untilIsADeadline(t *testing.T) {
@@ -108,24 +110,26 @@ func TestService_Unlock_untilIsPast(t *testing.T) {
 
 // What must still hold when the command leaves is asked after its record is written.
 func TestService_Unlock_mayLeave(t *testing.T) {
-	w := newWorld(t)
-	trusted := true
-	w.onIntend = func() { trusted = false }
-	req := fromCloud(time.Now().Add(time.Minute))
-	req.MayLeave = func() bool { return trusted }
-	answer := mustUnlock(t, w.service(), req)
-	if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
-		t.Errorf("%+v, %d sent, records %+v", answer, w.sent(), w.records)
-	}
-	w.onIntend, trusted, req.JTI = nil, true, "jti-2"
-	if answer := mustUnlock(t, w.service(), req); answer.Outcome != site.Acknowledged || w.sent() != 1 {
-		t.Errorf("%+v, %d sent", answer, w.sent())
-	}
-	gone := req
-	gone.JTI = "jti-3"
-	gone.MayLeave = func() bool { return true }
-	w.onIntend = func() { w.noLocks = true }
-	if answer := mustUnlock(t, w.service(), gone); answer.Outcome != site.Refused || w.sent() != 1 {
-		t.Errorf("the station was removed: %+v, %d sent", answer, w.sent())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		trusted := true
+		w.onIntend = func() { trusted = false }
+		req := fromCloud(time.Now().Add(time.Minute))
+		req.MayLeave = func() bool { return trusted }
+		answer := mustUnlock(t, w.service(), req)
+		if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
+			t.Errorf("%+v, %d sent, records %+v", answer, w.sent(), w.records)
+		}
+		w.onIntend, trusted, req.JTI = nil, true, "jti-2"
+		if answer := mustUnlock(t, w.service(), req); answer.Outcome != site.Acknowledged || w.sent() != 1 {
+			t.Errorf("%+v, %d sent", answer, w.sent())
+		}
+		gone := req
+		gone.JTI = "jti-3"
+		gone.MayLeave = func() bool { return true }
+		w.onIntend = func() { w.noLocks = true }
+		if answer := mustUnlock(t, w.service(), gone); answer.Outcome != site.Refused || w.sent() != 1 {
+			t.Errorf("the station was removed: %+v, %d sent", answer, w.sent())
+		}
+	})
 }

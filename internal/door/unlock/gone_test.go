@@ -14,47 +14,51 @@ import (
 // being written, opens nothing; the record says why. The cloud's commands bring their own
 // end, and nobody waits for them.
 func TestService_Unlock_clientGone(t *testing.T) {
-	for name, c := range map[string]struct {
-		origin  site.Origin
-		arrives bool // at least the request does
-		opens   bool
-	}{
-		"gone on arrival":           {site.Local, false, false},
-		"gone on the way":           {site.Local, true, false},
-		"administrator on arrival":  {site.Admin, false, false},
-		"administrator on the way":  {site.Admin, true, false},
-		"the cloud's link is ended": {site.Cloud, true, true},
-	} {
-		for _, key := range []string{"", "k"} {
-			w := newWorld(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if !c.arrives {
-				cancel()
-			}
-			w.onIntend = cancel
-			req := asPorter(key)
-			req.Actor.Origin = c.origin
-			answer, err := w.service().Unlock(ctx, req)
-			if err != nil || answer.Outcome.Opened() != c.opens || (w.sent() == 1) != c.opens {
-				t.Errorf("%s: %+v, %v, %d sent", name, answer, err, w.sent())
-			}
-			if got := w.records[1]; (got.Detail == "the client had gone before the command left") == c.opens || got.Outcome != answer.Outcome {
-				t.Errorf("%s: record %+v", name, got)
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			origin  site.Origin
+			arrives bool // at least the request does
+			opens   bool
+		}{
+			"gone on arrival":           {site.Local, false, false},
+			"gone on the way":           {site.Local, true, false},
+			"administrator on arrival":  {site.Admin, false, false},
+			"administrator on the way":  {site.Admin, true, false},
+			"the cloud's link is ended": {site.Cloud, true, true},
+		} {
+			for _, key := range []string{"", "k"} {
+				w := newWorld(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if !c.arrives {
+					cancel()
+				}
+				w.onIntend = cancel
+				req := asPorter(key)
+				req.Actor.Origin = c.origin
+				answer, err := w.service().Unlock(ctx, req)
+				if err != nil || answer.Outcome.Opened() != c.opens || (w.sent() == 1) != c.opens {
+					t.Errorf("%s: %+v, %v, %d sent", name, answer, err, w.sent())
+				}
+				if got := w.records[1]; (got.Detail == "the client had gone before the command left") == c.opens || got.Outcome != answer.Outcome {
+					t.Errorf("%s: record %+v", name, got)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A command that was sent is seen through, even if its client disconnects then.
 func TestService_Unlock_clientGoesLater(t *testing.T) {
-	w := newWorld(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.onSent = func(site.Command) { cancel() }
-	answer, err := w.service().Unlock(ctx, asPorter(""))
-	if err != nil || answer.Outcome != site.Acknowledged || w.records[1].Detail != "" {
-		t.Errorf("%+v, %v, records %+v", answer, err, w.records)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.onSent = func(site.Command) { cancel() }
+		answer, err := w.service().Unlock(ctx, asPorter(""))
+		if err != nil || answer.Outcome != site.Acknowledged || w.records[1].Detail != "" {
+			t.Errorf("%+v, %v, records %+v", answer, err, w.records)
+		}
+	})
 }
 
 // A request whose client had gone sent nothing and was answered to nobody: it does not use
@@ -96,33 +100,35 @@ func TestService_Unlock_clientGone_keepsTheKey(t *testing.T) {
 // What a station says while its command is under way is recorded behind the outcome; after
 // an expired one it is late, and changes nothing.
 func TestService_Followed_underWay(t *testing.T) {
-	for name, c := range map[string]struct {
-		call, said, record site.Outcome
-		answer             string
-		end                site.Outcome
-	}{
-		"over another connection": {site.Failed, site.Done, site.Done, "", site.Done},
-		"late":                    {site.Expired, site.Acknowledged, site.Late, "acknowledged", site.Expired},
-	} {
-		w := newWorld(t)
-		s := w.service()
-		w.outcome = c.call
-		w.onSent = func(cmd site.Command) {
-			if !s.Followed(cmd.ID, gate, 1, c.said) {
-				t.Errorf("%s: not known", name)
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			call, said, record site.Outcome
+			answer             string
+			end                site.Outcome
+		}{
+			"over another connection": {site.Failed, site.Done, site.Done, "", site.Done},
+			"late":                    {site.Expired, site.Acknowledged, site.Late, "acknowledged", site.Expired},
+		} {
+			w := newWorld(t)
+			s := w.service()
+			w.outcome = c.call
+			w.onSent = func(cmd site.Command) {
+				if !s.Followed(cmd.ID, gate, 1, c.said) {
+					t.Errorf("%s: not known", name)
+				}
+				if s.Followed(cmd.ID, gate, 1, c.said) {
+					t.Errorf("%s: the same again is known", name)
+				}
 			}
-			if s.Followed(cmd.ID, gate, 1, c.said) {
-				t.Errorf("%s: the same again is known", name)
+			answer := mustUnlock(t, s, asPorter(""))
+			if len(w.records) != 3 || w.records[1].Outcome != c.call || w.records[2].Outcome != c.record || w.records[2].Answer != c.answer {
+				t.Errorf("%s: records %+v", name, w.records)
+			}
+			if end, err := s.Command(t.Context(), asPorter("").Actor, answer.Command); err != nil || end.Outcome != c.end {
+				t.Errorf("%s: %+v, %v", name, end, err)
 			}
 		}
-		answer := mustUnlock(t, s, asPorter(""))
-		if len(w.records) != 3 || w.records[1].Outcome != c.call || w.records[2].Outcome != c.record || w.records[2].Answer != c.answer {
-			t.Errorf("%s: records %+v", name, w.records)
-		}
-		if end, err := s.Command(t.Context(), asPorter("").Actor, answer.Command); err != nil || end.Outcome != c.end {
-			t.Errorf("%s: %+v, %v", name, end, err)
-		}
-	}
+	})
 }
 
 // Expired keys are forgotten though nobody uses any, and a flood's room goes with them.

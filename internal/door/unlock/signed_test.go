@@ -47,45 +47,49 @@ func TestService_Claim(t *testing.T) {
 }
 
 func TestService_Claim_atOnce(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	var all sync.WaitGroup
-	var claimed atomic.Int64
-	for range 100 {
-		all.Go(func() {
-			if _, err := claim(w, s, "jti-1"); err == nil {
-				claimed.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if claimed.Load() != 1 {
-		t.Errorf("claimed %d times", claimed.Load())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		var all sync.WaitGroup
+		var claimed atomic.Int64
+		for range 100 {
+			all.Go(func() {
+				if _, err := claim(w, s, "jti-1"); err == nil {
+					claimed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if claimed.Load() != 1 {
+			t.Errorf("claimed %d times", claimed.Load())
+		}
+	})
 }
 
 // Without a durable record a signed command is not carried out, and may come again; a
 // local one is.
 func TestService_Unlock_signedNeedsARecord(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	w.full = true
-	req := fromCloud(w.Now().Add(time.Minute))
-	for range 2 {
-		if _, err := claim(w, s, req.JTI); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		w.full = true
+		req := fromCloud(w.Now().Add(time.Minute))
+		for range 2 {
+			if _, err := claim(w, s, req.JTI); err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := s.Unlock(t.Context(), req); !fault.Is(err, fault.Unavailable) || answer.Outcome != site.Refused || w.sent() != 0 {
+				t.Errorf("%+v, %v, %d sent", answer, err, w.sent())
+			}
 		}
-		if answer, err := s.Unlock(t.Context(), req); !fault.Is(err, fault.Unavailable) || answer.Outcome != site.Refused || w.sent() != 0 {
-			t.Errorf("%+v, %v, %d sent", answer, err, w.sent())
+		if answer := mustUnlock(t, s, asPorter("")); answer.Outcome != site.Acknowledged {
+			t.Errorf("local: %+v", answer)
 		}
-	}
-	if answer := mustUnlock(t, s, asPorter("")); answer.Outcome != site.Acknowledged {
-		t.Errorf("local: %+v", answer)
-	}
-	w.full = false
-	if answer := mustUnlock(t, s, req); answer.Outcome != site.Acknowledged || w.sent() != 2 {
-		t.Errorf("with the disk back: %+v, %d sent", answer, w.sent())
-	}
+		w.full = false
+		if answer := mustUnlock(t, s, req); answer.Outcome != site.Acknowledged || w.sent() != 2 {
+			t.Errorf("with the disk back: %+v, %d sent", answer, w.sent())
+		}
+	})
 }
 
 // ended is the record of how a command ended.
@@ -96,22 +100,24 @@ func ended(r site.Record, outcome site.Outcome) site.Record {
 
 // What the journal holds was carried out, whatever a restart lies between.
 func TestNew_remembersSigned(t *testing.T) {
-	w := newWorld(t)
-	done, cut := requested("c-1", "", time.Minute), requested("c-2", "", time.Minute)
-	done.JTI, cut.JTI = "jti-1", "jti-2"
-	w.history = []site.Record{done, cut, ended(done, site.Done), ended(done, site.Late)}
-	s := w.service()
-	if got := s.Interrupted(); !slices.Equal(got, []string{"jti-2"}) {
-		t.Errorf("interrupted: %v", got)
-	}
-	for id, want := range map[string]site.Outcome{"jti-1": site.Done, "jti-2": site.Unresolved} {
-		if first, err := claim(w, s, id); !fault.Is(err, fault.Conflict) || first.Outcome != want || first.Ended.IsZero() {
-			t.Errorf("%s: %+v, %v", id, first, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		done, cut := requested("c-1", "", time.Minute), requested("c-2", "", time.Minute)
+		done.JTI, cut.JTI = "jti-1", "jti-2"
+		w.history = []site.Record{done, cut, ended(done, site.Done), ended(done, site.Late)}
+		s := w.service()
+		if got := s.Interrupted(); !slices.Equal(got, []string{"jti-2"}) {
+			t.Errorf("interrupted: %v", got)
 		}
-	}
-	if _, err := claim(w, s, "jti-3"); err != nil {
-		t.Error(err)
-	}
+		for id, want := range map[string]site.Outcome{"jti-1": site.Done, "jti-2": site.Unresolved} {
+			if first, err := claim(w, s, id); !fault.Is(err, fault.Conflict) || first.Outcome != want || first.Ended.IsZero() {
+				t.Errorf("%s: %+v, %v", id, first, err)
+			}
+		}
+		if _, err := claim(w, s, "jti-3"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Where the journal misses records nothing signed is carried out for as long as a command
@@ -204,14 +210,16 @@ func TestService_keysWithoutAnAccount(t *testing.T) {
 
 // A refusal in the journal is no command that was carried out: its id is still free.
 func TestNew_refusedIsNotCarriedOut(t *testing.T) {
-	w := newWorld(t)
-	w.history = []site.Record{{
-		Time: site.At(time.Now()), ClockTrusted: true, Kind: site.KindUnlock,
-		Facts: site.Facts{Origin: site.Cloud, Outcome: site.Refused, JTI: "jti-1", Station: gate, Lock: "lock-1", Detail: "busy"},
-	}}
-	if _, err := claim(w, w.service(), "jti-1"); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.history = []site.Record{{
+			Time: site.At(time.Now()), ClockTrusted: true, Kind: site.KindUnlock,
+			Facts: site.Facts{Origin: site.Cloud, Outcome: site.Refused, JTI: "jti-1", Station: gate, Lock: "lock-1", Detail: "busy"},
+		}}
+		if _, err := claim(w, w.service(), "jti-1"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // updateRecord is a record of an update of the system.
@@ -223,72 +231,76 @@ func updateRecord(w *world, id site.CommandID, jti string, outcome site.Outcome)
 
 // A command that opens no door is carried out once too, by the same memory.
 func TestService_Once(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	calls := 0
-	carry := func(done bool, err error) func() (unlock.Answer, bool, error) {
-		return func() (unlock.Answer, bool, error) {
-			calls++
-			return unlock.Answer{Command: "u-1", Outcome: site.Accepted}, done, err
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		calls := 0
+		carry := func(done bool, err error) func() (unlock.Answer, bool, error) {
+			return func() (unlock.Answer, bool, error) {
+				calls++
+				return unlock.Answer{Command: "u-1", Outcome: site.Accepted}, done, err
+			}
 		}
-	}
-	if _, err := s.Once("jti-1", carry(true, nil)); !fault.Is(err, fault.Conflict) || calls != 0 {
-		t.Errorf("never claimed: %v, %d calls", err, calls)
-	}
-	if _, err := claim(w, s, "jti-1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Once("jti-1", carry(false, fault.New(fault.Unavailable, "full"))); !fault.Is(err, fault.Unavailable) || calls != 1 {
-		t.Errorf("not done: %v, %d calls", err, calls)
-	}
-	if _, err := claim(w, s, "jti-1"); err != nil {
-		t.Errorf("not done, and its id is not free: %v", err)
-	}
-	if answer, err := s.Once("jti-1", carry(true, nil)); err != nil || answer.Outcome != site.Accepted || calls != 2 {
-		t.Errorf("%+v, %v, %d calls", answer, err, calls)
-	}
-	if _, err := s.Once("jti-1", carry(true, nil)); !fault.Is(err, fault.Conflict) || calls != 2 {
-		t.Errorf("again: %v, %d calls", err, calls)
-	}
-	if first, err := claim(w, s, "jti-1"); !fault.Is(err, fault.Conflict) || first.Outcome != site.Accepted || first.Ended.IsZero() {
-		t.Errorf("a copy: %+v, %v", first, err)
-	}
-	req := fromCloud(w.Now().Add(time.Minute)) // an unlock with the same id
-	if _, err := s.Unlock(t.Context(), req); !fault.Is(err, fault.Conflict) || w.sent() != 0 {
-		t.Errorf("an unlock with the id of an update: %v, %d sent", err, w.sent())
-	}
+		if _, err := s.Once("jti-1", carry(true, nil)); !fault.Is(err, fault.Conflict) || calls != 0 {
+			t.Errorf("never claimed: %v, %d calls", err, calls)
+		}
+		if _, err := claim(w, s, "jti-1"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Once("jti-1", carry(false, fault.New(fault.Unavailable, "full"))); !fault.Is(err, fault.Unavailable) || calls != 1 {
+			t.Errorf("not done: %v, %d calls", err, calls)
+		}
+		if _, err := claim(w, s, "jti-1"); err != nil {
+			t.Errorf("not done, and its id is not free: %v", err)
+		}
+		if answer, err := s.Once("jti-1", carry(true, nil)); err != nil || answer.Outcome != site.Accepted || calls != 2 {
+			t.Errorf("%+v, %v, %d calls", answer, err, calls)
+		}
+		if _, err := s.Once("jti-1", carry(true, nil)); !fault.Is(err, fault.Conflict) || calls != 2 {
+			t.Errorf("again: %v, %d calls", err, calls)
+		}
+		if first, err := claim(w, s, "jti-1"); !fault.Is(err, fault.Conflict) || first.Outcome != site.Accepted || first.Ended.IsZero() {
+			t.Errorf("a copy: %+v, %v", first, err)
+		}
+		req := fromCloud(w.Now().Add(time.Minute)) // an unlock with the same id
+		if _, err := s.Unlock(t.Context(), req); !fault.Is(err, fault.Conflict) || w.sent() != 0 {
+			t.Errorf("an unlock with the id of an update: %v, %d sent", err, w.sent())
+		}
+	})
 }
 
 // What the journal has of updates was carried out, and one of which it does not say what
 // became of it is recorded as such, once.
 func TestNew_remembersUpdates(t *testing.T) {
-	w := newWorld(t)
-	w.history = []site.Record{
-		updateRecord(w, "u-1", "jti-1", site.Requested), updateRecord(w, "u-1", "jti-1", site.Accepted),
-		updateRecord(w, "u-2", "jti-2", site.Requested),
-		updateRecord(w, "u-3", "", site.Requested), updateRecord(w, "u-3", "", site.Accepted),
-		updateRecord(w, "u-4", "jti-4", site.Requested), updateRecord(w, "u-4", "jti-4", site.Failed),
-		updateRecord(w, "", "jti-5", site.Refused), // before it was claimed
-		updateRecord(w, "", "", site.Committed),
-	}
-	s := w.service()
-	if got := s.Interrupted(); !slices.Equal(got, []string{"jti-2"}) {
-		t.Errorf("interrupted: %v", got)
-	}
-	for id, want := range map[string]site.Outcome{"jti-1": site.Accepted, "jti-2": site.Unresolved, "jti-4": site.Failed} {
-		if first, err := claim(w, s, id); !fault.Is(err, fault.Conflict) || first.Outcome != want {
-			t.Errorf("%s: %+v, %v", id, first, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.history = []site.Record{
+			updateRecord(w, "u-1", "jti-1", site.Requested), updateRecord(w, "u-1", "jti-1", site.Accepted),
+			updateRecord(w, "u-2", "jti-2", site.Requested),
+			updateRecord(w, "u-3", "", site.Requested), updateRecord(w, "u-3", "", site.Accepted),
+			updateRecord(w, "u-4", "jti-4", site.Requested), updateRecord(w, "u-4", "jti-4", site.Failed),
+			updateRecord(w, "", "jti-5", site.Refused), // before it was claimed
+			updateRecord(w, "", "", site.Committed),
 		}
-	}
-	if _, err := claim(w, s, "jti-5"); err != nil {
-		t.Error(err)
-	}
-	if len(w.records) != 1 || w.records[0].Kind != site.KindUpdate || w.records[0].Command != "u-2" || w.records[0].Outcome != site.Unresolved {
-		t.Errorf("recorded %+v", w.records)
-	}
-	w.history = append(w.history, w.records...)
-	w.records = nil
-	if s := w.service(); len(s.Interrupted()) > 0 || len(w.records) > 0 {
-		t.Errorf("the next start: interrupted %v, recorded %+v", s.Interrupted(), w.records)
-	}
+		s := w.service()
+		if got := s.Interrupted(); !slices.Equal(got, []string{"jti-2"}) {
+			t.Errorf("interrupted: %v", got)
+		}
+		for id, want := range map[string]site.Outcome{"jti-1": site.Accepted, "jti-2": site.Unresolved, "jti-4": site.Failed} {
+			if first, err := claim(w, s, id); !fault.Is(err, fault.Conflict) || first.Outcome != want {
+				t.Errorf("%s: %+v, %v", id, first, err)
+			}
+		}
+		if _, err := claim(w, s, "jti-5"); err != nil {
+			t.Error(err)
+		}
+		if len(w.records) != 1 || w.records[0].Kind != site.KindUpdate || w.records[0].Command != "u-2" || w.records[0].Outcome != site.Unresolved {
+			t.Errorf("recorded %+v", w.records)
+		}
+		w.history = append(w.history, w.records...)
+		w.records = nil
+		if s := w.service(); len(s.Interrupted()) > 0 || len(w.records) > 0 {
+			t.Errorf("the next start: interrupted %v, recorded %+v", s.Interrupted(), w.records)
+		}
+	})
 }

@@ -173,91 +173,101 @@ func mustUnlock(t *testing.T, s *unlock.Service, req unlock.Request) unlock.Answ
 }
 
 func TestService_Unlock_intentBeforeCommandBeforeOutcome(t *testing.T) {
-	w := newWorld(t)
-	answer := mustUnlock(t, w.service(), asPorter(""))
-	if !slices.Equal(w.events, []string{"intend", "call", "later"}) {
-		t.Errorf("order %v", w.events)
-	}
-	if answer.Outcome != site.Acknowledged || answer.Station != gate || answer.Lock != 1 {
-		t.Errorf("answer %+v", answer)
-	}
-	intent, outcome := w.records[0], w.records[1]
-	if intent.Outcome != site.Requested || outcome.Outcome != site.Acknowledged {
-		t.Errorf("outcomes %s, %s", intent.Outcome, outcome.Outcome)
-	}
-	for _, r := range w.records {
-		if r.Kind != site.KindUnlock || r.Command != answer.Command || r.Account != porter || r.Origin != site.Local ||
-			r.Station != gate || r.Lock != "lock-1" || r.Session != "s" {
-			t.Errorf("record %+v", r)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		answer := mustUnlock(t, w.service(), asPorter(""))
+		if !slices.Equal(w.events, []string{"intend", "call", "later"}) {
+			t.Errorf("order %v", w.events)
 		}
-	}
-	if w.commands[0].Origin != site.Local {
-		t.Errorf("command %+v", w.commands[0])
-	}
-	if id, err := uuid.Parse(string(answer.Command)); err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
-		t.Errorf("command id %q: %v", answer.Command, err)
-	}
+		if answer.Outcome != site.Acknowledged || answer.Station != gate || answer.Lock != 1 {
+			t.Errorf("answer %+v", answer)
+		}
+		intent, outcome := w.records[0], w.records[1]
+		if intent.Outcome != site.Requested || outcome.Outcome != site.Acknowledged {
+			t.Errorf("outcomes %s, %s", intent.Outcome, outcome.Outcome)
+		}
+		for _, r := range w.records {
+			if r.Kind != site.KindUnlock || r.Command != answer.Command || r.Account != porter || r.Origin != site.Local ||
+				r.Station != gate || r.Lock != "lock-1" || r.Session != "s" {
+				t.Errorf("record %+v", r)
+			}
+		}
+		if w.commands[0].Origin != site.Local {
+			t.Errorf("command %+v", w.commands[0])
+		}
+		if id, err := uuid.Parse(string(answer.Command)); err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+			t.Errorf("command id %q: %v", answer.Command, err)
+		}
+	})
 }
 
 func TestService_Unlock_deadlineCountsFromTheRequest(t *testing.T) {
-	w := newWorld(t)
-	req := asPorter("")
-	req.Accepted = time.Now().Add(-2 * time.Second)
-	mustUnlock(t, w.service(), req)
-	if want := req.Accepted.Add(site.DefaultTTL); !w.commands[0].Deadline.Equal(want) {
-		t.Errorf("deadline %s, want %s", w.commands[0].Deadline, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		req := asPorter("")
+		req.Accepted = time.Now().Add(-2 * time.Second)
+		mustUnlock(t, w.service(), req)
+		if want := req.Accepted.Add(site.DefaultTTL); !w.commands[0].Deadline.Equal(want) {
+			t.Errorf("deadline %s, want %s", w.commands[0].Deadline, want)
+		}
+	})
 }
 
 func TestService_Unlock_refusesAlike(t *testing.T) {
-	for name, req := range map[string]unlock.Request{
-		"unknown station": {Actor: site.Actor{Account: porter}, Station: 9, Lock: 1},
-		"no station":      {Actor: site.Actor{Account: porter}, Lock: 1},
-		"unknown lock":    {Actor: site.Actor{Account: porter}, Station: gate, Lock: 3},
-		"no lock":         {Actor: site.Actor{Account: porter}, Station: gate},
-		"not granted":     {Actor: site.Actor{Account: porter}, Station: 7, Lock: 1},
-		"another account": {Actor: site.Actor{Account: "other"}, Station: gate, Lock: 1},
-		"admin, no lock":  {Actor: site.Actor{Origin: site.Admin}, Station: gate, Lock: 3},
-		"cloud, no lock":  {Actor: site.Actor{Origin: site.Cloud}, Station: gate, Lock: 3},
-		"cloud, no gate":  {Actor: site.Actor{Origin: site.Cloud}, Station: 9, Lock: 1},
-		"local, no grant": {Actor: site.Actor{Origin: site.Local}, Station: gate, Lock: 1, MayLeave: func() bool { return true }, JTI: "j"},
-	} {
-		w := newWorld(t)
-		_, err := w.service().Unlock(t.Context(), req)
-		if !fault.Is(err, fault.NotFound) || fault.Sentence(err) != "Station not found" {
-			t.Errorf("%s: %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		for name, req := range map[string]unlock.Request{
+			"unknown station": {Actor: site.Actor{Account: porter}, Station: 9, Lock: 1},
+			"no station":      {Actor: site.Actor{Account: porter}, Lock: 1},
+			"unknown lock":    {Actor: site.Actor{Account: porter}, Station: gate, Lock: 3},
+			"no lock":         {Actor: site.Actor{Account: porter}, Station: gate},
+			"not granted":     {Actor: site.Actor{Account: porter}, Station: 7, Lock: 1},
+			"another account": {Actor: site.Actor{Account: "other"}, Station: gate, Lock: 1},
+			"admin, no lock":  {Actor: site.Actor{Origin: site.Admin}, Station: gate, Lock: 3},
+			"cloud, no lock":  {Actor: site.Actor{Origin: site.Cloud}, Station: gate, Lock: 3},
+			"cloud, no gate":  {Actor: site.Actor{Origin: site.Cloud}, Station: 9, Lock: 1},
+			"local, no grant": {Actor: site.Actor{Origin: site.Local}, Station: gate, Lock: 1, MayLeave: func() bool { return true }, JTI: "j"},
+		} {
+			w := newWorld(t)
+			_, err := w.service().Unlock(t.Context(), req)
+			if !fault.Is(err, fault.NotFound) || fault.Sentence(err) != "Station not found" {
+				t.Errorf("%s: %v", name, err)
+			}
+			if w.lookups != 2 {
+				t.Errorf("%s: %d look-ups, want 2 in every case", name, w.lookups)
+			}
+			if len(w.events) != 0 {
+				t.Errorf("%s: %v happened", name, w.events)
+			}
 		}
-		if w.lookups != 2 {
-			t.Errorf("%s: %d look-ups, want 2 in every case", name, w.lookups)
-		}
-		if len(w.events) != 0 {
-			t.Errorf("%s: %v happened", name, w.events)
-		}
-	}
+	})
 }
 
 // A grant that is taken back, or a session that ends, while the record is being
 // written keeps the door shut.
 func TestService_Unlock_revokedOnTheWay(t *testing.T) {
-	for name, revoke := range map[string]func(*world){
-		"grant":   func(w *world) { w.withdrawn = true },
-		"session": func(w *world) { w.dead = true },
-	} {
-		w := newWorld(t)
-		w.onIntend = func() { revoke(w) }
-		answer := mustUnlock(t, w.service(), asPorter(""))
-		if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
-			t.Errorf("%s: answer %+v, %d sent, records %+v", name, answer, w.sent(), w.records)
+	synctest.Test(t, func(t *testing.T) {
+		for name, revoke := range map[string]func(*world){
+			"grant":   func(w *world) { w.withdrawn = true },
+			"session": func(w *world) { w.dead = true },
+		} {
+			w := newWorld(t)
+			w.onIntend = func() { revoke(w) }
+			answer := mustUnlock(t, w.service(), asPorter(""))
+			if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
+				t.Errorf("%s: answer %+v, %d sent, records %+v", name, answer, w.sent(), w.records)
+			}
 		}
-	}
+	})
 }
 
 func TestService_Unlock_administratorNeedsNoGrant(t *testing.T) {
-	w := newWorld(t)
-	mustUnlock(t, w.service(), unlock.Request{Actor: site.Actor{Origin: site.Admin, Name: "uid 0"}, Station: 7, Lock: 2})
-	if w.records[0].By != "uid 0" || w.records[0].Origin != site.Admin {
-		t.Errorf("record %+v", w.records[0])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mustUnlock(t, w.service(), unlock.Request{Actor: site.Actor{Origin: site.Admin, Name: "uid 0"}, Station: 7, Lock: 2})
+		if w.records[0].By != "uid 0" || w.records[0].Origin != site.Admin {
+			t.Errorf("record %+v", w.records[0])
+		}
+	})
 }
 
 func TestService_Unlock_idempotencyKey(t *testing.T) {
@@ -306,28 +316,32 @@ func TestService_Unlock_idempotencyKeyWhileUnderWay(t *testing.T) {
 
 // A command's id is a version 7 UUID (RFC 9562, section 5.7).
 func TestService_Unlock_commandID(t *testing.T) {
-	w := newWorld(t)
-	id, err := uuid.Parse(string(mustUnlock(t, w.service(), asPorter("")).Command))
-	if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
-		t.Fatalf("%s: version %d, variant %d, %v", id, id.Version(), id.Variant(), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id, err := uuid.Parse(string(mustUnlock(t, w.service(), asPorter("")).Command))
+		if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+			t.Fatalf("%s: version %d, variant %d, %v", id, id.Version(), id.Variant(), err)
+		}
+	})
 }
 
 func TestService_Unlock_idempotencyKeyIsBounded(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	if _, err := s.Unlock(t.Context(), asPorter(strings.Repeat("k", unlock.MaxKey+1))); !fault.Is(err, fault.Invalid) {
-		t.Errorf("a long key: %v", err)
-	}
-	mustUnlock(t, s, asPorter(strings.Repeat("k", unlock.MaxKey)))
-	for i := range 999 {
-		mustUnlock(t, s, asPorter(strconv.Itoa(i)))
-	}
-	if _, err := s.Unlock(t.Context(), asPorter("one more")); !fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != time.Minute {
-		t.Errorf("the 1,001st key: %v, come back after %s", err, fault.RetryAfter(err))
-	}
-	mustUnlock(t, s, asPorter(""))
-	mustUnlock(t, s, asPorter("5"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		if _, err := s.Unlock(t.Context(), asPorter(strings.Repeat("k", unlock.MaxKey+1))); !fault.Is(err, fault.Invalid) {
+			t.Errorf("a long key: %v", err)
+		}
+		mustUnlock(t, s, asPorter(strings.Repeat("k", unlock.MaxKey)))
+		for i := range 999 {
+			mustUnlock(t, s, asPorter(strconv.Itoa(i)))
+		}
+		if _, err := s.Unlock(t.Context(), asPorter("one more")); !fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != time.Minute {
+			t.Errorf("the 1,001st key: %v, come back after %s", err, fault.RetryAfter(err))
+		}
+		mustUnlock(t, s, asPorter(""))
+		mustUnlock(t, s, asPorter("5"))
+	})
 }
 
 func requested(id site.CommandID, key string, age time.Duration) site.Record {
@@ -339,133 +353,145 @@ func requested(id site.CommandID, key string, age time.Duration) site.Record {
 // A key is remembered over a restart as long as it lives. Where the clock was not trusted
 // and may have stepped since, it is as old as it was when its run ended.
 func TestNew_remembersKeysByTheirAge(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		age      time.Duration
-		trusted  bool
-		boot     site.BootID
-		after    time.Duration // from it to the last record of the last run
-		replayed bool
-	}{
-		{"young", 9 * time.Minute, true, "last", 0, true},
-		{"old", 11 * time.Minute, true, "last", 0, false},
-		{"the clock has stepped forward", time.Hour, false, "last", 9 * time.Minute, true},
-		{"and it was old before", time.Hour, false, "last", 11 * time.Minute, false},
-		{"the clock has gone back", -time.Hour, false, "last", time.Minute, true},
-		{"of an earlier run", time.Hour, false, "before", 0, true},
-	} {
-		before := newWorld(t)
-		mustUnlock(t, before.service(), asPorter("k"))
-		w := newWorld(t)
-		answered := requested("c-1", before.records[0].IdempotencyKey, c.age)
-		answered.Outcome, answered.ClockTrusted, answered.Boot = site.Acknowledged, c.trusted, c.boot
-		newest := requested("c-2", "another", c.age-c.after)
-		newest.Outcome, newest.ClockTrusted, newest.Boot = site.Acknowledged, c.trusted, "last"
-		w.history = []site.Record{answered, newest}
-		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
-			t.Errorf("%s: replayed %t", c.name, got)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name     string
+			age      time.Duration
+			trusted  bool
+			boot     site.BootID
+			after    time.Duration // from it to the last record of the last run
+			replayed bool
+		}{
+			{"young", 9 * time.Minute, true, "last", 0, true},
+			{"old", 11 * time.Minute, true, "last", 0, false},
+			{"the clock has stepped forward", time.Hour, false, "last", 9 * time.Minute, true},
+			{"and it was old before", time.Hour, false, "last", 11 * time.Minute, false},
+			{"the clock has gone back", -time.Hour, false, "last", time.Minute, true},
+			{"of an earlier run", time.Hour, false, "before", 0, true},
+		} {
+			before := newWorld(t)
+			mustUnlock(t, before.service(), asPorter("k"))
+			w := newWorld(t)
+			answered := requested("c-1", before.records[0].IdempotencyKey, c.age)
+			answered.Outcome, answered.ClockTrusted, answered.Boot = site.Acknowledged, c.trusted, c.boot
+			newest := requested("c-2", "another", c.age-c.after)
+			newest.Outcome, newest.ClockTrusted, newest.Boot = site.Acknowledged, c.trusted, "last"
+			w.history = []site.Record{answered, newest}
+			if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
+				t.Errorf("%s: replayed %t", c.name, got)
+			}
 		}
-	}
+	})
 }
 
 // A key that a clock stamped which was not trusted yet lives on over a step of the clock and
 // further restarts, until so much time has surely passed.
 func TestNew_remembersKeysOverAStep(t *testing.T) {
-	type stamp struct {
-		age     time.Duration
-		trusted bool
-		boot    site.BootID
-	}
-	const longAgo = 50_000 * time.Hour // by a clock that was not set
-	for _, c := range []struct {
-		name     string
-		then     []stamp
-		replayed bool
-	}{
-		{"set and lost in the same run", []stamp{{time.Minute, true, "a"}, {time.Second, false, "a"}}, true},
-		{"set before the next run", []stamp{{9 * time.Minute, true, "b"}}, true},
-		{"set before the next run, long since", []stamp{{11 * time.Minute, true, "b"}}, false},
-		{"never set", []stamp{{longAgo - time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, true},
-		{"never set, long since", []stamp{{longAgo - 3*time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, false},
-	} {
-		before := newWorld(t)
-		mustUnlock(t, before.service(), asPorter("k"))
-		w := newWorld(t)
-		for i, s := range append([]stamp{{longAgo, false, "a"}}, c.then...) {
-			r := requested(site.CommandID(fmt.Sprint("c-", i)), "another", s.age)
-			if i == 0 {
-				r.IdempotencyKey = before.records[0].IdempotencyKey
+	synctest.Test(t, func(t *testing.T) {
+		type stamp struct {
+			age     time.Duration
+			trusted bool
+			boot    site.BootID
+		}
+		const longAgo = 50_000 * time.Hour // by a clock that was not set
+		for _, c := range []struct {
+			name     string
+			then     []stamp
+			replayed bool
+		}{
+			{"set and lost in the same run", []stamp{{time.Minute, true, "a"}, {time.Second, false, "a"}}, true},
+			{"set before the next run", []stamp{{9 * time.Minute, true, "b"}}, true},
+			{"set before the next run, long since", []stamp{{11 * time.Minute, true, "b"}}, false},
+			{"never set", []stamp{{longAgo - time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, true},
+			{"never set, long since", []stamp{{longAgo - 3*time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, false},
+		} {
+			before := newWorld(t)
+			mustUnlock(t, before.service(), asPorter("k"))
+			w := newWorld(t)
+			for i, s := range append([]stamp{{longAgo, false, "a"}}, c.then...) {
+				r := requested(site.CommandID(fmt.Sprint("c-", i)), "another", s.age)
+				if i == 0 {
+					r.IdempotencyKey = before.records[0].IdempotencyKey
+				}
+				r.Outcome, r.ClockTrusted, r.Boot = site.Acknowledged, s.trusted, s.boot
+				w.history = append(w.history, r)
 			}
-			r.Outcome, r.ClockTrusted, r.Boot = site.Acknowledged, s.trusted, s.boot
-			w.history = append(w.history, r)
+			if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
+				t.Errorf("%s: replayed %t", c.name, got)
+			}
 		}
-		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
-			t.Errorf("%s: replayed %t", c.name, got)
-		}
-	}
+	})
 }
 
 // However many keys there were before, none of them keeps a new one out.
 // As many keys as an account may have are remembered, and no more.
 func TestNew_remembersKeys_bounded(t *testing.T) {
-	w := newWorld(t)
-	for i := range 1001 {
-		w.history = append(w.history, ended(requested(site.CommandID("c-"+strconv.Itoa(i)), "key-"+strconv.Itoa(i), time.Second), site.Done))
-	}
-	if n := w.service().Keys(); n != 1000 {
-		t.Errorf("%d keys are remembered", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 1001 {
+			w.history = append(w.history, ended(requested(site.CommandID("c-"+strconv.Itoa(i)), "key-"+strconv.Itoa(i), time.Second), site.Done))
+		}
+		if n := w.service().Keys(); n != 1000 {
+			t.Errorf("%d keys are remembered", n)
+		}
+	})
 }
 
 func TestNew_remembersNoOldKeys(t *testing.T) {
-	w := newWorld(t)
-	for i := range 1000 {
-		r := requested(site.CommandID(fmt.Sprint("c-", i)), fmt.Sprintf("%032d", i), 240*time.Hour-time.Duration(i)*time.Minute)
-		r.ClockTrusted = false
-		w.history = append(w.history, r)
-		r.Outcome = site.Acknowledged
-		w.history = append(w.history, r)
-	}
-	if _, err := w.service().Unlock(t.Context(), asPorter("a new one")); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 1000 {
+			r := requested(site.CommandID(fmt.Sprint("c-", i)), fmt.Sprintf("%032d", i), 240*time.Hour-time.Duration(i)*time.Minute)
+			r.ClockTrusted = false
+			w.history = append(w.history, r)
+			r.Outcome = site.Acknowledged
+			w.history = append(w.history, r)
+		}
+		if _, err := w.service().Unlock(t.Context(), asPorter("a new one")); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A retry after a restart sends nothing again; a command without an outcome gets
 // the outcome "unknown"; what its station says of it still finds it.
 func TestNew_remembersOverARestart(t *testing.T) {
-	before := newWorld(t)
-	mustUnlock(t, before.service(), asPorter("k"))
-	digest := before.records[0].IdempotencyKey
-	if digest == "" || digest == "k" {
-		t.Fatalf("the record names the key %q, want a digest", digest)
-	}
-	w := newWorld(t)
-	ended := requested("c-1", digest, time.Minute)
-	acknowledged := ended
-	acknowledged.Outcome = site.Acknowledged
-	late := ended // says more of it, but was not the client's answer
-	late.Outcome = site.Late
-	unknown := requested("c-3", "digest-3", -time.Hour) // from a clock that was wrong
-	w.history = []site.Record{ended, acknowledged, late, requested("c-2", "", time.Hour), unknown}
-	s := w.service()
-	if answer := mustUnlock(t, s, asPorter("k")); answer.Command != "c-1" || !answer.Replayed || answer.Outcome != site.Acknowledged || w.sent() != 0 {
-		t.Errorf("answer %+v, %d sent", answer, w.sent())
-	}
-	if len(w.records) != 2 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved || w.records[1].Command != "c-3" {
-		t.Fatalf("records %+v, want two with outcome unknown", w.records)
-	}
-	if !s.Followed("c-2", gate, 1, site.Done) || w.records[2].Outcome != site.Late || w.records[2].Answer != "done" {
-		t.Errorf("records %+v, want a late answer", w.records)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t)
+		mustUnlock(t, before.service(), asPorter("k"))
+		digest := before.records[0].IdempotencyKey
+		if digest == "" || digest == "k" {
+			t.Fatalf("the record names the key %q, want a digest", digest)
+		}
+		w := newWorld(t)
+		ended := requested("c-1", digest, time.Minute)
+		acknowledged := ended
+		acknowledged.Outcome = site.Acknowledged
+		late := ended // says more of it, but was not the client's answer
+		late.Outcome = site.Late
+		unknown := requested("c-3", "digest-3", -time.Hour) // from a clock that was wrong
+		w.history = []site.Record{ended, acknowledged, late, requested("c-2", "", time.Hour), unknown}
+		s := w.service()
+		if answer := mustUnlock(t, s, asPorter("k")); answer.Command != "c-1" || !answer.Replayed || answer.Outcome != site.Acknowledged || w.sent() != 0 {
+			t.Errorf("answer %+v, %d sent", answer, w.sent())
+		}
+		if len(w.records) != 2 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved || w.records[1].Command != "c-3" {
+			t.Fatalf("records %+v, want two with outcome unknown", w.records)
+		}
+		if !s.Followed("c-2", gate, 1, site.Done) || w.records[2].Outcome != site.Late || w.records[2].Answer != "done" {
+			t.Errorf("records %+v, want a late answer", w.records)
+		}
+	})
 }
 
 func TestNew_journalFails(t *testing.T) {
-	w := newWorld(t)
-	w.historyErr = errors.New("disk")
-	if _, err := unlock.New(t.Context(), unlock.Config{Permissions: w, Doors: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New()}); err == nil {
-		t.Error("started without its memory")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.historyErr = errors.New("disk")
+		if _, err := unlock.New(t.Context(), unlock.Config{Permissions: w, Doors: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New()}); err == nil {
+			t.Error("started without its memory")
+		}
+	})
 }
 
 func TestService_Followed(t *testing.T) {
@@ -503,11 +529,13 @@ func TestService_Followed(t *testing.T) {
 
 // With a key the outcome is as durable as the intent, before the client is answered.
 func TestService_Unlock_keyedOutcomeIsIntended(t *testing.T) {
-	w := newWorld(t)
-	mustUnlock(t, w.service(), asPorter("k"))
-	if !slices.Equal(w.events, []string{"intend", "call", "intend"}) {
-		t.Errorf("order %v", w.events)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mustUnlock(t, w.service(), asPorter("k"))
+		if !slices.Equal(w.events, []string{"intend", "call", "intend"}) {
+			t.Errorf("order %v", w.events)
+		}
+	})
 }
 
 // A query of a command in flight waits for its end.
@@ -584,49 +612,53 @@ func TestService_Command_underWay(t *testing.T) {
 }
 
 func TestService_Command(t *testing.T) {
-	w := newWorld(t)
-	old := requested("c-old", "", time.Hour)
-	done := old
-	done.Outcome = site.Done
-	unanswered := requested("c-unanswered", "", time.Hour)
-	late := done
-	late.Outcome = site.Late
-	w.history = []site.Record{old, done, late, unanswered}
-	s := w.service()
-	answer := mustUnlock(t, s, asPorter(""))
-	actor := site.Actor{Account: porter}
-	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Acknowledged {
-		t.Errorf("%+v, %v", got, err)
-	}
-	s.Followed(answer.Command, gate, 0, site.Done)
-	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Done {
-		t.Errorf("after the result: %+v, %v", got, err)
-	}
-	for id, want := range map[site.CommandID]site.Outcome{"c-old": site.Done, "c-unanswered": site.Expired} {
-		if got, err := s.Command(t.Context(), actor, id); err != nil || got.Outcome != want || got.Lock != 1 {
-			t.Errorf("%s: %+v, %v", id, got, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		old := requested("c-old", "", time.Hour)
+		done := old
+		done.Outcome = site.Done
+		unanswered := requested("c-unanswered", "", time.Hour)
+		late := done
+		late.Outcome = site.Late
+		w.history = []site.Record{old, done, late, unanswered}
+		s := w.service()
+		answer := mustUnlock(t, s, asPorter(""))
+		actor := site.Actor{Account: porter}
+		if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Acknowledged {
+			t.Errorf("%+v, %v", got, err)
 		}
-	}
-	for _, c := range []struct {
-		actor site.Actor
-		id    site.CommandID
-	}{{site.Actor{Account: "other"}, answer.Command}, {site.Actor{}, answer.Command}, {actor, "c-none"}, {site.Actor{Account: "other"}, "c-old"}} {
-		if _, err := s.Command(t.Context(), c.actor, c.id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%+v: %v", c, err)
+		s.Followed(answer.Command, gate, 0, site.Done)
+		if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Done {
+			t.Errorf("after the result: %+v, %v", got, err)
 		}
-	}
+		for id, want := range map[site.CommandID]site.Outcome{"c-old": site.Done, "c-unanswered": site.Expired} {
+			if got, err := s.Command(t.Context(), actor, id); err != nil || got.Outcome != want || got.Lock != 1 {
+				t.Errorf("%s: %+v, %v", id, got, err)
+			}
+		}
+		for _, c := range []struct {
+			actor site.Actor
+			id    site.CommandID
+		}{{site.Actor{Account: "other"}, answer.Command}, {site.Actor{}, answer.Command}, {actor, "c-none"}, {site.Actor{Account: "other"}, "c-old"}} {
+			if _, err := s.Command(t.Context(), c.actor, c.id); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	})
 }
 
 // Doors hear of commands that are sent, before they are, and of no other.
 func TestService_Unlock_doorsHear(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	mustUnlock(t, s, asPorter(""))
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _ = s.Unlock(gone, asPorter(""))
-	want := []string{"releasing " + gate.String() + " lock-1", "unlocked " + gate.String() + " lock-1 acknowledged"}
-	if !slices.Equal(w.heard, want) {
-		t.Errorf("heard %q, want %q", w.heard, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		mustUnlock(t, s, asPorter(""))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _ = s.Unlock(gone, asPorter(""))
+		want := []string{"releasing " + gate.String() + " lock-1", "unlocked " + gate.String() + " lock-1 acknowledged"}
+		if !slices.Equal(w.heard, want) {
+			t.Errorf("heard %q, want %q", w.heard, want)
+		}
+	})
 }
