@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
@@ -51,16 +52,18 @@ func TestService_AddAccount_storageFailing(t *testing.T) {
 }
 
 func TestService_AddAccount_parallel(t *testing.T) {
-	h := open(t)
-	parallel(10, func(int) {
-		if _, err := h.AddAccount(context.Background(), admin(), porter, right, false); err != nil {
-			h.is(err, fault.Conflict)
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		parallel(10, func(int) {
+			if _, err := h.AddAccount(context.Background(), admin(), porter, right, false); err != nil {
+				h.is(err, fault.Conflict)
+			}
+		})
+		if len(h.Accounts()) != 1 || len(h.store.of(site.KindAccountAdded)) != 1 {
+			t.Errorf("%d accounts", len(h.Accounts()))
 		}
+		h.agree()
 	})
-	if len(h.Accounts()) != 1 || len(h.store.of(site.KindAccountAdded)) != 1 {
-		t.Errorf("%d accounts", len(h.Accounts()))
-	}
-	h.agree()
 }
 
 func TestService_AddAccount_by(t *testing.T) {

@@ -207,22 +207,24 @@ func TestService_Login_upgradesParameters(t *testing.T) {
 
 // Logins that upgrade the same hash at the same time do not void each other.
 func TestService_Login_parallelUpgrade(t *testing.T) {
-	h := open(t)
-	h.add(porter)
-	h.tweak = append(h.tweak, func(c *access.Config) { c.Params, c.HashSlots = access.Params{MemoryKiB: 16, Time: 1, Threads: 1}, 8 })
-	h.restart()
-	var gate sync.WaitGroup
-	gate.Add(8)
-	var first atomic.Int64
-	h.onHash(func(string) {
-		if first.Add(1) <= 8 {
-			gate.Done()
-			gate.Wait()
-		}
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		h.tweak = append(h.tweak, func(c *access.Config) { c.Params, c.HashSlots = access.Params{MemoryKiB: 16, Time: 1, Threads: 1}, 8 })
+		h.restart()
+		var gate sync.WaitGroup
+		gate.Add(8)
+		var first atomic.Int64
+		h.onHash(func(string) {
+			if first.Add(1) <= 8 {
+				gate.Done()
+				gate.Wait()
+			}
+		})
+		parallel(8, func(i int) { h.ok(h.try(porter, right, address(i))) })
+		h.agree()
+		h.login(porter)
 	})
-	parallel(8, func(i int) { h.ok(h.try(porter, right, address(i))) })
-	h.agree()
-	h.login(porter)
 }
 
 // What changes while a password is being hashed is seen afterwards: no session

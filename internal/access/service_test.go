@@ -267,25 +267,27 @@ func (h *house) failures(tokens access.Tokens) []error {
 
 // Everything at once: run with -race. In the end memory and store agree.
 func TestService_concurrent(t *testing.T) {
-	h := open(t, func(c *access.Config) { c.HashSlots = 4 })
-	h.fakeHashing()
-	emails := []string{porter, guest, "third@example.test"}
-	for _, email := range emails {
-		h.add(email)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
-	parallel(12, func(i int) {
-		email := emails[i%len(emails)]
-		for round := range 40 {
-			h.meddle(email, i, round)
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.HashSlots = 4 })
+		h.fakeHashing()
+		emails := []string{porter, guest, "third@example.test"}
+		for _, email := range emails {
+			h.add(email)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		parallel(12, func(i int) {
+			email := emails[i%len(emails)]
+			for round := range 40 {
+				h.meddle(email, i, round)
+			}
+		})
+		cancel()
+		h.ok(<-done)
+		h.store.fail("", nil)
+		h.agree()
 	})
-	cancel()
-	h.ok(<-done)
-	h.store.fail("", nil)
-	h.agree()
 }
 
 // meddle does one of everything that may go on at the same time.

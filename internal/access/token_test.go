@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -51,20 +52,22 @@ func TestService_Refresh(t *testing.T) {
 }
 
 func TestService_Refresh_parallel(t *testing.T) {
-	h := open(t)
-	h.add(porter)
-	tokens := h.login(porter)
-	var seen sync.Map
-	parallel(50, func(int) {
-		fresh, err := h.Refresh(context.Background(), tokens.Refresh)
-		h.ok(err)
-		_, err = h.Authenticate(fresh)
-		h.ok(err)
-		if _, again := seen.LoadOrStore(fresh, true); again || fresh == tokens.Access {
-			t.Error("the same token was given twice")
-		}
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		tokens := h.login(porter)
+		var seen sync.Map
+		parallel(50, func(int) {
+			fresh, err := h.Refresh(context.Background(), tokens.Refresh)
+			h.ok(err)
+			_, err = h.Authenticate(fresh)
+			h.ok(err)
+			if _, again := seen.LoadOrStore(fresh, true); again || fresh == tokens.Access {
+				t.Error("the same token was given twice")
+			}
+		})
+		h.alive(tokens)
 	})
-	h.alive(tokens)
 }
 
 // A refresh returns a new token within the same second too, dated now and for an hour.
