@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/admission"
+	"gatehouse/internal/test/await"
 )
 
 // authority makes the configurations of both sides.
@@ -53,6 +53,7 @@ type hall struct {
 	t              *testing.T
 	gate           *admission.Handshakes
 	server, client *tls.Config
+	hello          time.Duration // time to the first byte
 
 	mu    sync.Mutex // mu guards turns
 	turns []string   // the names of the handshakes that had their turn, in order
@@ -62,8 +63,14 @@ type hall struct {
 // patience bounds a handshake from its turn on.
 const patience = 5 * time.Second
 
-func newHall(t *testing.T, turns int) *hall {
-	h := &hall{t: t, gate: admission.NewHandshakes(turns, patience)}
+// newHall returns a hall for a bubble.
+func newHall(t *testing.T, turns int) *hall { return newHallOf(t, turns, time.Second, patience) }
+
+// newRealHall returns a hall with times that no slow machine reaches.
+func newRealHall(t *testing.T, turns int) *hall { return newHallOf(t, turns, time.Hour, time.Hour) }
+
+func newHallOf(t *testing.T, turns int, hello, patience time.Duration) *hall {
+	h := &hall{t: t, gate: admission.NewHandshakes(turns, patience), hello: hello}
 	server, client := authority(t)
 	h.server, h.client = h.gate.Config(server), client
 	gated := h.server.GetConfigForClient
@@ -85,12 +92,12 @@ type guest struct {
 	ended chan error
 }
 
-// arrive has the server begin a handshake, with a second to the first byte.
+// arrive has the server begin a handshake.
 func (h *hall) arrive(far net.Conn) *guest {
 	conn := h.gate.Conn(far)
 	g := &guest{ended: make(chan error, 1)}
 	g.leave = func() { _ = conn.Close() }
-	_ = far.SetDeadline(time.Now().Add(time.Second))
+	_ = far.SetDeadline(time.Now().Add(h.hello))
 	h.work.Go(func() {
 		err := tls.Server(conn, h.server).HandshakeContext(context.Background())
 		conn.Done()
@@ -294,7 +301,7 @@ func TestHandshakes_remembersFew(t *testing.T) {
 // A turn lasts while more of the ClientHello is there to read, and ends when the server
 // reads after it has answered.
 func TestHandshakes_turnOfLongHello(t *testing.T) {
-	gate := admission.NewHandshakes(1, patience)
+	gate := admission.NewHandshakes(1, time.Hour)
 	receive := func(c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
 			t.Error(err)
@@ -311,14 +318,14 @@ func TestHandshakes_turnOfLongHello(t *testing.T) {
 	receive(conns[0])
 	done := make(chan struct{})
 	go func() { defer close(done); receive(conns[1]) }()
-	for gate.Waiting() != 1 {
+	await.Until(t, "the second waits", func() bool {
 		select {
 		case <-done:
 			t.Fatal("the turn ended when the ClientHello began")
 		default:
-			runtime.Gosched()
 		}
-	}
+		return gate.Waiting() == 1
+	})
 	receive(conns[0])
 	if gate.Waiting() != 1 {
 		t.Error("the turn ended in the middle of the ClientHello")
@@ -331,15 +338,12 @@ func TestHandshakes_turnOfLongHello(t *testing.T) {
 // A client that has gone costs no handshake, even if its ClientHello lies before its
 // end in the socket.
 func TestHandshakes_skipsGone(t *testing.T) {
-	h := newHall(t, 1)
+	h := newRealHall(t, 1)
 	occupant, let := h.occupy()
-	for h.gate.Free() > 0 {
-		runtime.Gosched()
-	}
+	await.Until(t, "the occupant has its turn", func() bool { return h.gate.Free() == 0 })
 	awaitWaiting := func(want int) {
-		for h.gate.Waiting() != want {
-			runtime.Gosched()
-		}
+		t.Helper()
+		await.Until(t, fmt.Sprint(want, " wait"), func() bool { return h.gate.Waiting() == want })
 	}
 	near, far := tcpPipe(t)
 	hello := &deaf{near, make(chan struct{})}
@@ -348,9 +352,7 @@ func TestHandshakes_skipsGone(t *testing.T) {
 	awaitWaiting(1)
 	_, _ = near.Write([]byte("more that nobody has read"))
 	_ = near.Close()
-	for !admission.HungUp(far) {
-		runtime.Gosched()
-	}
+	await.Until(t, "the client has gone", func() bool { return admission.HungUp(far) })
 	there := h.greet("there")
 	awaitWaiting(2)
 	let()
@@ -490,24 +492,35 @@ func TestHandshakes_restInARow(t *testing.T) {
 
 // A client that waits without a goroutine gets its turn, or hears that it gets none: once.
 func TestConn_Queue(t *testing.T) {
-	gate := admission.NewHandshakes(1, patience)
-	var heard []string
+	gate := admission.NewHandshakes(1, time.Hour)
+	var mu sync.Mutex
+	var heard []string // mu guards it: a turn that had to rest comes in another goroutine
+	hears := func(all ...string) {
+		t.Helper()
+		await.Until(t, fmt.Sprintf("heard %q", all), func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Equal(heard, all)
+		})
+	}
 	come := func(name string) (near net.Conn, c *admission.Conn) {
 		near, far := tcpPipe(t)
 		c = gate.Conn(far)
 		if name == "ended" { // before it waited
 			c.Withdraw()
 		}
-		begin := func(turn bool) { heard = append(heard, fmt.Sprint(name, " ", turn)) }
+		begin := func(turn bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, fmt.Sprint(name, " ", turn))
+		}
 		if c.Queue(begin) {
 			t.Errorf("%s has sent nothing and waits", name)
 		}
 		if _, err := near.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
 		}
-		for !c.Queue(begin) {
-			runtime.Gosched()
-		}
+		await.Until(t, "its first bytes", func() bool { return c.Queue(begin) })
 		return near, c
 	}
 	_, first := come("first")
@@ -518,15 +531,13 @@ func TestConn_Queue(t *testing.T) {
 	_ = near.Close()
 	evicted.Withdraw()
 	evicted.Withdraw()
-	for !admission.HungUp(gone.NetConn()) {
-		runtime.Gosched()
-	}
+	await.Until(t, "the client has gone", func() bool { return admission.HungUp(gone.NetConn()) })
+	hears("first true", "ended false", "evicted false")
 	first.Done()
+	hears("first true", "ended false", "evicted false", "gone false", "patient true")
 	patient.Withdraw() // it has had its turn
 	patient.Done()
-	if want := []string{"first true", "ended false", "evicted false", "gone false", "patient true"}; !slices.Equal(heard, want) {
-		t.Errorf("heard %q, want %q", heard, want)
-	}
+	hears("first true", "ended false", "evicted false", "gone false", "patient true")
 	if n := gate.Waiting(); n != 0 {
 		t.Errorf("%d wait", n)
 	}
@@ -534,7 +545,7 @@ func TestConn_Queue(t *testing.T) {
 
 // The tickets of one session are taken by every listener that shares the configuration.
 func TestHandshakes_Config(t *testing.T) {
-	h := newHall(t, 1)
+	h := newRealHall(t, 1)
 	h.client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	for n, want := range []bool{false, true, true} {
 		near, far := tcpPipe(t)

@@ -1,9 +1,11 @@
 package certificate_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gatehouse/internal/board/certificate"
@@ -97,7 +99,7 @@ func TestKeeper_own_damagedCA(t *testing.T) {
 							all = append(all, name+" is gone")
 							continue
 						}
-						all = append(all, name+info.ModTime().String()+info.Mode().String())
+						all = append(all, fmt.Sprint(name, info.Sys().(*syscall.Stat_t).Ino, info.ModTime(), info.Mode()))
 					}
 					return all
 				}

@@ -35,16 +35,17 @@ type house struct {
 
 	mu        sync.Mutex // guards what follows
 	time      time.Time
-	since     time.Time
+	since     time.Time // time has passed since then, in a bubble; zero: it stands still
 	trusted   bool
 	addresses []netip.Addr
 }
 
-// newHouse returns a machine named gate at 192.168.1.20 whose clock is right.
+// newHouse returns a machine named gate at 192.168.1.20 whose clock is right, and stands
+// still.
 func newHouse(t testing.TB) *house {
 	h := &house{
 		TB: t, conditions: &health.Registry{}, log: &log{},
-		time: today, since: time.Now(), trusted: true, addresses: parse("192.168.1.20"),
+		time: today, trusted: true, addresses: parse("192.168.1.20"),
 	}
 	h.cfg = certificate.Config{
 		Folder: filepath.Join(t.TempDir(), "tls"), Name: "North house", Hostname: "gate",
@@ -85,7 +86,10 @@ func parse(texts ...string) []netip.Addr {
 func (h *house) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.time.Add(time.Since(h.since))
+	if h.since.IsZero() {
+		return h.time
+	}
+	return h.time.Add(time.Since(h.since)) // of the bubble
 }
 
 func (h *house) Trusted() bool {
@@ -104,7 +108,9 @@ func (h *house) found() []netip.Addr {
 func (h *house) set(now time.Time, trusted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.time, h.since, h.trusted = now, time.Now(), trusted
+	if h.time, h.trusted = now, trusted; !h.since.IsZero() {
+		h.since = time.Now()
+	}
 }
 
 // move changes the addresses of the machine.
@@ -149,7 +155,11 @@ func pass(d time.Duration) {
 // bubble runs a test in fake time.
 func bubble(t *testing.T, test func(h *house)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newHouse(t)) })
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.since = time.Now()
+		test(h)
+	})
 }
 
 // codes checks which conditions stand, all of them warnings with advice.

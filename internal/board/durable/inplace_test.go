@@ -44,11 +44,15 @@ func TestOverwrite(t *testing.T) {
 
 // On a disk, and in memory, which some kernels cannot read past the cache of.
 func TestReread(t *testing.T) {
-	for _, folder := range []string{t.TempDir(), "/dev/shm"} {
+	memory, err := os.MkdirTemp("/dev/shm", "reread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(memory) })
+	for _, folder := range []string{t.TempDir(), memory} {
 		for _, size := range []int{0, 1, 511, 512, 4097, 1 << 20, 1<<20 + 1, 3<<20 + 700} {
 			content := bytes.Repeat([]byte("0123456789abcde"), size/15+1)[:size]
-			path := filepath.Join(folder, filepath.Base(t.TempDir())+"-reread")
-			t.Cleanup(func() { _ = os.Remove(path) })
+			path := filepath.Join(folder, "file")
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gatehouse/internal/board/durable"
+	"gatehouse/internal/test/need"
 )
 
 // renames is the folder in which the process of TestRenamed_synchronised renames files.
@@ -31,8 +32,9 @@ func TestRenamed_synchronised(t *testing.T) {
 		}
 		return
 	}
+	strace := need.Program(t, "strace")
 	folder, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
-	cmd := exec.CommandContext(t.Context(), "strace", "-f", "-y", "-o", trace, "-e", "trace=/rename.*,fsync", //nolint:gosec // this test
+	cmd := exec.CommandContext(t.Context(), strace, "-f", "-y", "-o", trace, "-e", "trace=/rename.*,fsync", //nolint:gosec // this test
 		os.Args[0], "-test.run=^TestRenamed_synchronised$")
 	cmd.Env = append(os.Environ(), renames+"="+folder)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/test/await"
 )
 
 // answering returns a machine on which every program prints text.
@@ -65,8 +66,7 @@ func TestMachine_Units(t *testing.T) {
 // This machine answers, whatever it is.
 func TestThis(t *testing.T) {
 	m := machine.This()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	if out, err := m.Run(ctx, "echo", "a"); err != nil || out != "a\n" {
 		t.Errorf("echo prints %q, %v", out, err)
 	}
@@ -76,7 +76,7 @@ func TestThis(t *testing.T) {
 	if _, err := m.Run(ctx, "sh", "-c", "echo of no use >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "of no use") {
 		t.Errorf("a program that fails: %v", err)
 	}
-	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, end := context.WithTimeout(ctx, 50*time.Millisecond) // real time: the program ends long after it, and has to be ended
 	defer end()
 	if _, err := m.Run(short, "sleep", "60"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a program that hangs: %v", err)

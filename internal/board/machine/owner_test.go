@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/test/need"
 )
 
 // The owner is the first user on the way who is not root, also behind links.
 func TestOwnerOf(t *testing.T) {
-	if os.Geteuid() != 0 {
-		return // only root can change owners, and only root asks
-	}
+	need.Root(t) // only root can change owners, and only root asks
 	root := t.TempDir()
 	path := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
 	for _, name := range []string{"ours", "theirs/below", "others"} {

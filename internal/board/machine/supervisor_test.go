@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/test/await"
 )
 
 // manager is the socket on which a service manager hears its services.
@@ -27,7 +28,7 @@ func manager(t *testing.T) func() string {
 	t.Setenv("NOTIFY_SOCKET", path)
 	return func() string {
 		t.Helper()
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(await.Deadline()); err != nil {
 			t.Fatal(err)
 		}
 		text := make([]byte, 4096)

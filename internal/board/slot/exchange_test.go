@@ -14,6 +14,7 @@ import (
 	"gatehouse/internal/board/slot"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/need"
 )
 
 // exchange returns the files in a folder, with the service's own folder, and where the
@@ -202,9 +203,7 @@ func TestExchange_TakeRequest_hostile(t *testing.T) {
 // A file of another user than the owner of the folder is not read: hard links and what
 // others could have moved there. Only root can make one.
 func TestExchange_TakeRequest_otherOwner(t *testing.T) {
-	if os.Getuid() != 0 {
-		return
-	}
+	need.Root(t)
 	e, path := exchange(t)
 	if err := os.WriteFile(path, []byte(`{"id":"1","action":"rollback"}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/systemlog"
+	"gatehouse/internal/test/await"
 )
 
 // stuck is a reader that takes nothing until it is released.
@@ -81,7 +82,7 @@ func TestQueue_readerGone(t *testing.T) {
 	for range 100 {
 		q.Logger().Info("one")
 	}
-	q.Close(time.Minute)
+	q.Close(await.Patience)
 }
 
 func TestQueue_formatAndLevel(t *testing.T) {
@@ -89,7 +90,7 @@ func TestQueue_formatAndLevel(t *testing.T) {
 	q := systemlog.New(&out, true, slog.LevelWarn)
 	q.Logger().Info("hidden")
 	q.Logger().WithGroup("g").Error("shown", "n", 1)
-	q.Close(time.Minute)
+	q.Close(await.Patience)
 	if text := out.String(); !strings.HasSuffix(text, `"level":"ERROR","msg":"shown","g":{"n":1}}`+"\n") || strings.Contains(text, "hidden") {
 		t.Errorf("logged %q", text)
 	}
