@@ -10,12 +10,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -24,6 +24,7 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,16 +88,6 @@ func mustVerify(t *testing.T, db *sqlite.DB, want int) {
 	}
 }
 
-// until waits for a condition that other goroutines bring about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain until ", what)
-		}
-	}
-}
-
 func TestDB_Append_isThereAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a?b#%.db") // a path that a URL would take apart
 	db := open(t, path, newClock())
@@ -139,7 +130,7 @@ func TestDB_Append_concurrentCallersShareATransaction(t *testing.T) {
 	for i := range callers {
 		go func() { errs <- db.AppendRecord(context.Background(), unlockRecord(i+1)) }()
 	}
-	until(t, "all callers wait", func() bool { return db.Waiting() == callers })
+	await.Until(t, "all callers wait", func() bool { return db.Waiting() == callers })
 	close(release)
 	for range callers {
 		if err := <-errs; err != nil {
@@ -162,13 +153,13 @@ func TestDB_do_aFailedUseCaseLeavesTheOthersOfItsBatch(t *testing.T) {
 	go func() {
 		first <- db.Amend(context.Background(), []site.Amendment{{AddAccount: &account, Record: site.Record{Kind: site.KindAccountAdded}}})
 	}()
-	until(t, "the first waits", func() bool { return db.Waiting() == 1 })
+	await.Until(t, "the first waits", func() bool { return db.Waiting() == 1 })
 	go func() {
 		second <- db.Amend(context.Background(), []site.Amendment{{AddAccount: &twin, Record: site.Record{Kind: site.KindAccountAdded}}})
 	}()
-	until(t, "the second waits", func() bool { return db.Waiting() == 2 })
+	await.Until(t, "the second waits", func() bool { return db.Waiting() == 2 })
 	go func() { third <- db.AppendRecord(context.Background(), unlockRecord(7)) }()
-	until(t, "the third waits", func() bool { return db.Waiting() == 3 })
+	await.Until(t, "the third waits", func() bool { return db.Waiting() == 3 })
 	close(release)
 	if err := <-first; err != nil {
 		t.Error(err)
@@ -200,7 +191,7 @@ func TestDB_fullDisk_useCasesGoFirst(t *testing.T) {
 	if removed, err := db.Prune(t.Context(), journal.Retention{Held: math.MaxInt64}); err != nil || removed.Records != wrote {
 		t.Errorf("removed %d, %v; want %d", removed, err, wrote)
 	}
-	until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+1) })
+	await.Until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+1) })
 	mustVerify(t, db, 1)
 }
 
@@ -239,21 +230,23 @@ func TestDB_Read_newest(t *testing.T) {
 }
 
 func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {
-	db, _ := fresh(t)
-	release := make(chan struct{})
-	<-db.Hold(release)
-	const over = 5
-	for i := range sqlite.MaxKept + over {
-		r := unlockRecord(1)
-		r.Count = i + 1
-		db.AppendLater(r)
-	}
-	close(release)
-	until(t, "the records are written", func() bool { return db.Kept() == 0 && db.Latest() == sqlite.MaxKept+1 })
-	records := mustRead(t, db, journal.Query{Limit: 2})
-	if records[0].Kind != site.KindRecordsLost || records[0].Count != over || records[1].Count != over+1 {
-		t.Errorf("first records %+v: want the loss of %d and then the oldest kept", records, over)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db, _ := fresh(t)
+		release := make(chan struct{})
+		<-db.Hold(release)
+		const over = 5
+		for i := range sqlite.MaxKept + over {
+			r := unlockRecord(1)
+			r.Count = i + 1
+			db.AppendLater(r)
+		}
+		close(release)
+		await.Until(t, "the records are written", func() bool { return db.Kept() == 0 && db.Latest() == sqlite.MaxKept+1 })
+		records := mustRead(t, db, journal.Query{Limit: 2})
+		if records[0].Kind != site.KindRecordsLost || records[0].Count != over || records[1].Count != over+1 {
+			t.Errorf("first records %+v: want the loss of %d and then the oldest kept", records, over)
+		}
+	})
 }
 
 // A use case whose caller is gone is not begun, however fast the disk is.
@@ -300,7 +293,7 @@ func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 		t.Errorf("record: got %v, want a timeout", err)
 	}
 	close(release)
-	until(t, "the kept record is written all the same", func() bool { return db.Latest() == 1 })
+	await.Until(t, "the kept record is written all the same", func() bool { return db.Latest() == 1 })
 	if records := mustRead(t, db, journal.Query{}); records[0].Station != 7 {
 		t.Errorf("records %+v", records)
 	}
@@ -344,14 +337,14 @@ func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
 			t.Errorf("record %d: %v, want unavailable", i+1, err)
 		}
 	}
-	until(t, "all wait", func() bool { return db.Kept() == 6 })
+	await.Until(t, "all wait", func() bool { return db.Kept() == 6 })
 	if n := strings.Count(log.String(), "record kept in memory"); n != 6 {
 		t.Errorf("%d of 6 records are in the system log", n)
 	}
 	if err := db.LimitPages(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all are written", func() bool { return db.Latest() == uint64(refill+6) })
+	await.Until(t, "all are written", func() bool { return db.Latest() == uint64(refill+6) })
 	records := mustRead(t, db, journal.Query{AfterSeq: uint64(refill)})
 	for i, r := range records {
 		if r.Count != i+1 {
@@ -408,18 +401,20 @@ func TestDB_Close_whileTheDiskFails(t *testing.T) {
 
 // Of a disk that hangs Close lets go.
 func TestDB_Close_whileTheDiskHangs(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "gatehouse.db"), newClock())
-	release := make(chan struct{})
-	<-db.Hold(release)
-	db.AppendLater(unlockRecord(1))
-	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "1 records") {
-		t.Errorf("closed with %v", err)
-	}
-	close(release)
-	<-db.Stopped()
-	if err := db.ClosePools(); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t, filepath.Join(t.TempDir(), "gatehouse.db"), newClock())
+		release := make(chan struct{})
+		<-db.Hold(release)
+		db.AppendLater(unlockRecord(1))
+		if err := db.Close(); err == nil || !strings.Contains(err.Error(), "1 records") {
+			t.Errorf("closed with %v", err)
+		}
+		close(release)
+		<-db.Stopped()
+		if err := db.ClosePools(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDB_Close_writesWhatIsQueued(t *testing.T) {
@@ -511,67 +506,71 @@ func digest(t *testing.T, path string) string {
 // While the disk hangs, every caller that waits for a record is answered, every record is in the
 // system log once, and the watcher hears of it; once the disk answers, all are written.
 func TestDB_diskHangs(t *testing.T) {
-	db, _ := fresh(t)
-	var log lockedLog
-	db.LogTo(&log)
-	heard := make(chan error, 100)
-	db.Watch(func(err error) { heard <- err })
-	release := make(chan struct{})
-	held := db.Hold(release)
-	<-held
-	db.AppendLater(commandRecord("c-before"))
-	if err := db.Keep(t.Context(), commandRecord("c-waits")); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("who waits for a record hears %v", err)
-	}
-	if err := <-heard; !fault.Is(err, fault.Unavailable) {
-		t.Errorf("the watcher hears %v", err)
-	}
-	db.AppendLater(commandRecord("c-after"))
-	if err := db.Keep(t.Context(), commandRecord("c-next")); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("who comes later hears %v", err)
-	}
-	for _, id := range []string{"c-before", "c-waits", "c-after", "c-next"} {
-		if n := strings.Count(log.String(), "command="+id); n != 1 {
-			t.Errorf("%s is in the system log %d times", id, n)
+	synctest.Test(t, func(t *testing.T) {
+		db, _ := fresh(t)
+		var log lockedLog
+		db.LogTo(&log)
+		heard := make(chan error, 100)
+		db.Watch(func(err error) { heard <- err })
+		release := make(chan struct{})
+		held := db.Hold(release)
+		<-held
+		db.AppendLater(commandRecord("c-before"))
+		if err := db.Keep(t.Context(), commandRecord("c-waits")); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("who waits for a record hears %v", err)
 		}
-	}
-	close(release)
-	if err := db.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for err := range heard {
-		if err == nil {
-			break
+		if err := <-heard; !fault.Is(err, fault.Unavailable) {
+			t.Errorf("the watcher hears %v", err)
 		}
-	}
-	records, err := db.Read(t.Context(), journal.Query{})
-	if err != nil || len(records) != 4 {
-		t.Errorf("%d records, %v", len(records), err)
-	}
-	db.AppendLater(commandRecord("c-well"))
-	if err := db.Flush(t.Context()); err != nil || strings.Contains(log.String(), "c-well") {
-		t.Errorf("a record is logged though the disk works again: %v", err)
-	}
+		db.AppendLater(commandRecord("c-after"))
+		if err := db.Keep(t.Context(), commandRecord("c-next")); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("who comes later hears %v", err)
+		}
+		for _, id := range []string{"c-before", "c-waits", "c-after", "c-next"} {
+			if n := strings.Count(log.String(), "command="+id); n != 1 {
+				t.Errorf("%s is in the system log %d times", id, n)
+			}
+		}
+		close(release)
+		if err := db.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for err := range heard {
+			if err == nil {
+				break
+			}
+		}
+		records, err := db.Read(t.Context(), journal.Query{})
+		if err != nil || len(records) != 4 {
+			t.Errorf("%d records, %v", len(records), err)
+		}
+		db.AppendLater(commandRecord("c-well"))
+		if err := db.Flush(t.Context()); err != nil || strings.Contains(log.String(), "c-well") {
+			t.Errorf("a record is logged though the disk works again: %v", err)
+		}
+	})
 }
 
 // A record is logged while the transaction that it is part of hangs.
 func TestDB_diskHangs_inTransaction(t *testing.T) {
-	db, _ := fresh(t)
-	var log lockedLog
-	db.LogTo(&log)
-	first, second := make(chan struct{}), make(chan struct{})
-	<-db.Hold(first)
-	db.AppendLater(commandRecord("c-written"))
-	held := db.Hold(second)
-	until(t, "both wait", func() bool { return db.Waiting() == 1 })
-	close(first)
-	<-held
-	until(t, "the record is logged", func() bool { return strings.Contains(log.String(), "command=c-written") })
-	close(second)
-	if err := db.Flush(t.Context()); err != nil || db.Latest() != 1 {
-		t.Errorf("latest %d, %v", db.Latest(), err)
-	}
-	mustVerify(t, db, 1)
+	synctest.Test(t, func(t *testing.T) {
+		db, _ := fresh(t)
+		var log lockedLog
+		db.LogTo(&log)
+		first, second := make(chan struct{}), make(chan struct{})
+		<-db.Hold(first)
+		db.AppendLater(commandRecord("c-written"))
+		held := db.Hold(second)
+		await.Until(t, "both wait", func() bool { return db.Waiting() == 1 })
+		close(first)
+		<-held
+		await.Until(t, "the record is logged", func() bool { return strings.Contains(log.String(), "command=c-written") })
+		close(second)
+		if err := db.Flush(t.Context()); err != nil || db.Latest() != 1 {
+			t.Errorf("latest %d, %v", db.Latest(), err)
+		}
+		mustVerify(t, db, 1)
+	})
 }
 
 func commandRecord(id site.CommandID) site.Record {

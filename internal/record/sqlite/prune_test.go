@@ -17,6 +17,7 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 func TestDB_Prune(t *testing.T) {
@@ -183,7 +184,7 @@ func TestDB_Prune_fullDisk(t *testing.T) {
 	if err != nil || removed.Undelivered != removed.Records-1 || failed.Load() == 0 {
 		t.Fatalf("%+v, %v", removed, err)
 	}
-	until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+2) })
+	await.Until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+2) })
 	checkGap(t, mustRead(t, db, journal.Query{Kinds: []site.Kind{site.KindGap}}), 2, uint64(removed.Records))
 	mustVerify(t, db, wrote+2-removed.Records)
 }

@@ -17,6 +17,7 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
 // flip flips bits of one byte of a file.
@@ -199,7 +200,7 @@ func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.UseClock(newClock())
-	until(t, "the copy is written", func() bool { return copies.Load() == 1 })
+	await.Until(t, "the copy is written", func() bool { return copies.Load() == 1 })
 	amend := func(a site.Amendment) {
 		t.Helper()
 		a.Record = record(site.KindGranted)

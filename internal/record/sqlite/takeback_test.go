@@ -418,8 +418,8 @@ func TestTakeBack_failedRollbackLeftovers(t *testing.T) {
 // interrupt takes back and is interrupted, at many moments until it is through.
 func interrupt(t *testing.T, path string) {
 	t.Helper()
-	for after := time.Duration(0); ; after += 200 * time.Microsecond {
-		ctx, cancel := context.WithTimeout(t.Context(), after)
+	for after := time.Duration(0); ; after += 200*time.Microsecond + after/8 {
+		ctx, cancel := context.WithTimeout(t.Context(), after) // real time: it grows until it is enough
 		err := sqlite.TakeBack(ctx, sqlite.Config{Path: path, Boot: "boot-2", Logger: slog.New(slog.DiscardHandler)})
 		cancel()
 		if err == nil {
