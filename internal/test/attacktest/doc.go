@@ -4,5 +4,5 @@
 // and the proof that it is no longer possible. It holds tests alone.
 //
 // Each attack runs in a short form in every check. With GATEHOUSETEST_TORTURE=1,
-// which "make torture" sets, it runs in its long form.
+// which "make campaign NAME=torture" sets, it runs in its long form.
 package attacktest

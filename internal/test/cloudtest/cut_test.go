@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// cutsVariable sets how often something is cut or killed; "make cloud-campaign" asks
+	// cutsVariable sets how often something is cut or killed; "make campaign NAME=cuts" asks
 	// for more than the 50 of every check.
 	cutsVariable = "GATEHOUSETEST_CUTS"
 	// cutRecords is how many records have to come through, at least.

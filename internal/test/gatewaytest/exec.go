@@ -18,7 +18,7 @@ import (
 // tortureVariable asks for the long form of the tests that have one.
 const tortureVariable = "GATEHOUSETEST_TORTURE"
 
-// Torture reports whether the long form of a test is asked for ("make torture").
+// Torture reports whether the long form of a test is asked for ("make campaign NAME=torture").
 func Torture() bool { return os.Getenv(tortureVariable) != "" }
 
 // Launch says how [Exec] starts the binary. Its zero value is a gateway on free

@@ -1,4 +1,4 @@
-package gateway_test
+package attacktest_test
 
 import (
 	"bytes"
@@ -30,8 +30,8 @@ import (
 const (
 	killStations = 4
 	killClients  = 8
-	// killsVariable sets how often the gateway is killed; "make kill-campaign" asks
-	// for many more than the 100 of every check.
+	// killsVariable sets how often the gateway is killed; "make campaign NAME=kills" asks
+	// for many more than the 40 of every check.
 	killsVariable = "GATEHOUSETEST_KILLS"
 )
 
@@ -60,7 +60,7 @@ type killed struct {
 // SIGKILL under load, again and again: after each restart the database is sound,
 // every unlock that was answered success:true is in the journal, and no lock has
 // opened without a record.
-func TestGateway_killedUnderLoad_keepsItsRecord(t *testing.T) {
+func TestAttack_killUnderLoad(t *testing.T) {
 	kills := 40
 	if text := os.Getenv(killsVariable); text != "" {
 		var err error
@@ -102,13 +102,8 @@ func prepareKilled(t *testing.T) *killed {
 	t.Helper()
 	dir := t.TempDir()
 	k := &killed{
-		t: t, binary: filepath.Join(dir, "gatehouse"), data: filepath.Join(dir, "data"),
+		t: t, binary: gatewaytest.Binary(t), data: filepath.Join(dir, "data"),
 		answered: map[string]bool{}, opened: map[string]bool{},
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", k.binary, "gatehouse/cmd/gatehouse")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
 	}
 	// It must come back on the same addresses: its stations know no others.
 	addresses, err := brokertest.FreeAddresses(2)
