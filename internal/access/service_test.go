@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,15 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 func TestNew_refuses(t *testing.T) {
 	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText)[:32], Issuer: issuer, Params: cheap(), Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)}

@@ -23,7 +23,7 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-func TestMain(m *testing.M) { await.Goroutines(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 func newGateway(t *testing.T, cfg config.Config) (*gateway.Gateway, error) {
 	t.Helper()

@@ -5,22 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // What the broker is told of the gateway: online, retained, with a will that says
 // otherwise; and offline at the end.

@@ -9,11 +9,10 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/stationlink"
@@ -24,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	beVictim()
-	goleak.VerifyTestMain(m)
+	os.Exit(await.Run(m))
 }
 
 // secretOf is the secret of each station of the tests.

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
@@ -21,9 +20,10 @@ import (
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 const (
 	secret = site.Secret("HARDWARE-SECRET-ONE")

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/door/stationsim"
@@ -193,7 +191,7 @@ func (b *realBroker) allSubscribed(n int) bool {
 
 func TestFleet_Run_gatewaysBroker(t *testing.T) {
 	const n = 200
-	t.Cleanup(func() { goleak.VerifyNone(t) })
+	t.Cleanup(func() { await.NoGoroutines(t) })
 	b := startBroker(t)
 	cfg := stationsim.FleetConfig{Members: members(n)}
 	cfg.Each.Broker.Address = b.address
@@ -219,7 +217,7 @@ func TestFleet_Run_gatewaysBroker(t *testing.T) {
 }
 
 func TestStation_Run_resetByTheBroker(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) })
+	t.Cleanup(func() { await.NoGoroutines(t) })
 	b := startBroker(t)
 	cfg := stationsim.FleetConfig{Members: members(1)}
 	cfg.Each.Broker.Address = b.address
@@ -236,7 +234,7 @@ func TestStation_Run_resetByTheBroker(t *testing.T) {
 }
 
 func TestStation_Run_wrongSecret(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) })
+	t.Cleanup(func() { await.NoGoroutines(t) })
 	b := startBroker(t)
 	refused := make(chan stationsim.Event, 1)
 	cfg := stationsim.FleetConfig{Members: []stationsim.Member{{ID: 1, Secret: "WRONG"}}}

@@ -19,7 +19,7 @@ import (
 	"gatehouse/internal/web/adminapi/client"
 )
 
-func TestMain(m *testing.M) { await.Goroutines(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // With a real gateway: accounts log in with the passwords that were given and with
 // those of the result, the hardware connects, and the settings hold after the restart.

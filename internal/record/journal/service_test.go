@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,16 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // disk is a Store whose disk the test governs.
 type disk struct {

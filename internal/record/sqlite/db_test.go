@@ -18,8 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
@@ -27,7 +25,7 @@ import (
 	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // fakeClock is a clock that tests set.
 type fakeClock struct {

@@ -3,11 +3,10 @@ package provision_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
@@ -17,9 +16,10 @@ import (
 	"gatehouse/internal/setup/provision"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // house is a Service over the real access and station services, which write into
 // a store that only counts.

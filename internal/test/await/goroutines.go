@@ -1,38 +1,43 @@
 package await
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-// Goroutines runs the tests of a package and ends the process, as [goleak.VerifyTestMain]
-// does: a goroutine that is left is a failure. goleak alone looks for half a second, in which
-// a busy machine does not end all that ends by itself.
-func Goroutines(m *testing.M, options ...goleak.Option) {
-	goleak.VerifyTestMain(ending{m, options}, options...)
-}
-
-// ending is the tests of a package with the end of their goroutines.
-type ending struct {
-	tests   *testing.M
-	options []goleak.Option
-}
-
-// Run implements [goleak.TestingM].
-func (e ending) Run() (code int) {
-	if code = e.tests.Run(); code != 0 {
+// Run runs the tests of a package and returns its exit status. A goroutine that is left then
+// is a failure. Goroutines that are about to end have until [Patience]; goleak alone looks
+// for half a second, which is too short for a busy machine.
+func Run(m *testing.M) (code int) {
+	if code = m.Run(); code != 0 {
 		return code
 	}
-	end := time.NewTimer(Patience)
-	defer end.Stop()
-	for goleak.Find(e.options...) != nil {
-		select {
-		case <-end.C:
-			return 0 // for goleak to name what is left
-		default:
-		}
+	if err := ended(); err != nil {
+		fmt.Fprintln(os.Stderr, "goroutines are left after the tests:", err)
+		return 1
 	}
 	return 0
+}
+
+// NoGoroutines waits until this goroutine is the only one, and is an error of the test where
+// others are left.
+func NoGoroutines(t testing.TB) {
+	t.Helper()
+	if err := ended(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ended waits for the end of all other goroutines and returns those that are left.
+func ended() error {
+	for end := Deadline(); ; {
+		err := goleak.Find()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }

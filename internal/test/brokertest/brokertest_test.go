@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,13 +13,12 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
-	"go.uber.org/goleak"
 
 	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 
 // brokers are those that everything must work with.
 func brokers() map[string]func(testing.TB, ...brokertest.Option) *brokertest.Broker {

@@ -9,29 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
-//
 // The tests mostly wait, so that more of them run at a time than there are cores.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8")
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"), goleak.Cleanup(func(code int) {
-		gatewaytest.RemoveBinary()
-		os.Exit(code)
-	}))
+	code := await.Run(m)
+	gatewaytest.RemoveBinary()
+	os.Exit(code)
 }
 
 // eachBroker runs a test with each of the brokers, at the same time.

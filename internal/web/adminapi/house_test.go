@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
@@ -29,16 +27,15 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/test/webtest"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 	"gatehouse/internal/web/kit"
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	os.Exit(await.Run(m))
 }
 
 const (

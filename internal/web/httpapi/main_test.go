@@ -1,13 +1,13 @@
 package httpapi_test
 
 import (
+	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/httpapi"
 )
 
@@ -18,8 +18,6 @@ var (
 	_ httpapi.Unlocker = (*unlock.Service)(nil)
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	os.Exit(await.Run(m))
 }

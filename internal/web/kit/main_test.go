@@ -6,13 +6,11 @@ import (
 	"runtime"
 	"testing"
 
-	"go.uber.org/goleak"
+	"gatehouse/internal/test/await"
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	os.Exit(await.Run(m))
 }
 
 // onOneProcessor runs the test that calls it in a process of its own with one processor,

@@ -15,19 +15,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/await"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
-// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
-// longer than goleak waits for a goroutine to end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	os.Exit(await.Run(m))
 }
 
 func socketPath(t *testing.T) string {
