@@ -5,18 +5,26 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// Tests wait for what they expect: they do not sleep, but in the fake time of
-// testing/synctest, and none is skipped.
+// No verdict depends on how fast a machine is, and none is missing: tests wait for a
+// condition with package await, or in the virtual time of testing/synctest, and only
+// package need skips one.
 func TestHabits(t *testing.T) {
 	files := 0
 	for _, p := range packages(t) {
 		s := newSuite()
-		for _, path := range p.testFiles() {
+		paths := p.testFiles()
+		if wingOf(p.name()) == "internal/test" && p.name() != "internal/test/await" && p.name() != "internal/test/need" {
+			for _, name := range p.GoFiles {
+				paths = append(paths, filepath.Join(p.Dir, name))
+			}
+		}
+		for _, path := range paths {
 			files++
 			s.add(t, path, nil)
 		}
@@ -67,8 +75,8 @@ func (s *suite) complaints() []string {
 		eachCall(f, func(from, name string, pos token.Pos) {
 			at := s.set.Position(pos)
 			switch {
-			case from == "time" && name == "Sleep" && !fake[f.Name.Name] && !marked[line{at.Filename, at.Line}]:
-				found = append(found, fmt.Sprintf("%s: time.Sleep outside of synctest", at))
+			case measuresTime(from, name) && !fake[f.Name.Name] && !marked[line{at.Filename, at.Line}]:
+				found = append(found, fmt.Sprintf("%s: %s.%s in real time", at, from, name))
 			case from == "testing" && name == "Short":
 				found = append(found, fmt.Sprintf("%s: there are no short tests", at))
 			}
@@ -78,6 +86,20 @@ func (s *suite) complaints() []string {
 		}
 	}
 	return found
+}
+
+// measuresTime reports whether a call sleeps, bounds a wait or measures how long something
+// took. A ticker that only sets the pace of an attack judges nothing.
+func measuresTime(from, name string) bool {
+	switch from {
+	case "time":
+		return slices.Contains([]string{"Sleep", "After", "AfterFunc", "NewTimer", "Since", "Until"}, name)
+	case "context":
+		return slices.Contains([]string{"WithTimeout", "WithDeadline"}, name)
+	case "net":
+		return name == "DialTimeout"
+	}
+	return false
 }
 
 // inBubbles names the functions that use testing/synctest, themselves or through
@@ -104,12 +126,13 @@ type line struct {
 }
 
 // markedLines returns the lines whose comment says that they run in a bubble of
-// testing/synctest, where that cannot be seen.
+// testing/synctest, where that cannot be seen, or after "real time:" why no machine is too
+// slow for them.
 func (s *suite) markedLines() map[line]bool {
 	marked := make(map[line]bool)
 	for _, file := range s.files {
 		for _, group := range file.Comments {
-			if strings.Contains(group.Text(), "bubble") {
+			if text := group.Text(); strings.Contains(text, "bubble") || strings.Contains(text, "real time: ") {
 				at := s.set.Position(group.Pos())
 				marked[line{at.Filename, at.Line}] = true
 			}
@@ -192,9 +215,13 @@ func isTest(kind ast.Expr) bool {
 
 func TestSuite_complaints(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
-		{"time.Sleep(1)", "time.Sleep outside of synctest"},
-		{"go func() { time.Sleep(1) }()", "time.Sleep outside of synctest"},
+		{"time.Sleep(1)", "time.Sleep in real time"},
+		{"go func() { time.Sleep(1) }()", "time.Sleep in real time"},
+		{"<-time.After(1)", "time.After in real time"},
+		{"if time.Since(began) > 1 { t.Fail() }", "time.Since in real time"},
+		{"context.WithTimeout(ctx, 1)", "context.WithTimeout in real time"},
 		{"time.Sleep(1) // of the bubble", ""},
+		{"time.Sleep(1) // real time: nothing waits for it", ""},
 		{"time.Sleep(1); synctest.Wait()", ""},
 		{"synctest.Test(t, func(t *testing.T) { time.Sleep(1) })", ""},
 		{"bubble(func() { time.Sleep(1) })", ""},
@@ -203,7 +230,7 @@ func TestSuite_complaints(t *testing.T) {
 		{"func() { t.SkipNow() }()", "a test is skipped"},
 		{"rapid.Check(t, func(t *rapid.T) { t.Skip() })", ""},
 		{"if testing.Short() { return }", "there are no short tests"},
-		{"scanner.Skip(); clock.Sleep(); <-time.After(later)", ""},
+		{"scanner.Skip(); clock.Sleep(); await.Until(t, x, y)", ""},
 	} {
 		s := newSuite()
 		s.add(t, "x_test.go", "package x\nfunc bubble(f func()) { synctest.Test(nil, nil) }\nfunc TestX(t *testing.T) {\n"+test.body+"\n}")
