@@ -87,7 +87,7 @@ func stayOnline(ctx context.Context, address string, login adminapi.MQTTLogin, p
 
 // connectTLS connects a station within patience; nil where that fails.
 func connectTLS(ctx context.Context, address string, login adminapi.MQTTLogin, patience time.Duration, cache tls.ClientSessionCache) *gatewaytest.Station {
-	ctx, cancel := context.WithTimeout(ctx, patience) // real time: a station that gives up tries again
+	ctx, cancel := context.WithTimeout(ctx, patience) // real time: a station that stops waiting tries again
 	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ClientSessionCache: cache, ServerName: "gateway"}} //nolint:gosec // our own gateway
 	conn, err := dialer.DialContext(ctx, "tcp", address)

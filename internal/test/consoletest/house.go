@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/brokertest"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
 )
@@ -43,31 +42,14 @@ func NewHouse(t testing.TB, env ...string) *House {
 func NewEmptyHouse(t testing.TB, env ...string) *House {
 	t.Helper()
 	needBrowser(t)
-	address := holdPort(t)
+	free, err := brokertest.FreeAddresses(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free[0]
 	// An empty list of addresses for plain HTTP is not possible; nothing uses that one.
-	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + holdPort(t), "GATEHOUSE_UNLOCK_TTL=1m", "TZ=UTC"}, env...)
+	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + free[1], "GATEHOUSE_UNLOCK_TTL=1m", "TZ=UTC"}, env...)
 	return &House{Program: gatewaytest.Exec(t, gatewaytest.Launch{Env: env}), Origin: "https://" + address}
-}
-
-// holdPort returns an address on loopback at which a gateway can listen, and do so again,
-// until the test ends. The kernel gives the port to no other socket meanwhile, because one
-// is bound to it that does not listen.
-func holdPort(t testing.TB) string {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	if err := errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})); err != nil {
-		t.Fatal(err)
-	}
-	bound, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 
 // Station adds a station and runs its simulation until the test ends; change may be nil.
