@@ -56,7 +56,10 @@ func takeDirectory(path string) (release func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Conflict, "A gateway is running on "+path+": stop it with systemctl stop gatehouse.socket gatehouse.service, or with Ctrl-C where it runs in a terminal", err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil
+	return func() {
+		// A child that was just forked has the file too, until it executes its program.
+		_ = errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+	}, nil
 }
 
 // keySize is the size of the key that signs access tokens, in bytes: as large as

@@ -30,7 +30,10 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 	if err != nil {
 		return nil, false, fmt.Errorf("locking updates: %w", err)
 	}
-	release = func() { _ = f.Close() }
+	release = func() {
+		// A child that was just forked has the file too, until it executes its program.
+		_ = errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+	}
 	for until := time.Now().Add(lockPatience); ; {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
