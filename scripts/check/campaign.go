@@ -14,11 +14,11 @@ import (
 func campaigns() []step {
 	return []step{
 		{"flakes", flakes},
-		{"torture", lastWords(inOrder(buildBinary, goTest([]string{"GATEHOUSETEST_TORTURE=1"}, "-vet=off", "-count=1", "-timeout=6h", attacks)))},
-		{"kills", lastWords(inOrder(buildBinary, goTest([]string{"GATEHOUSETEST_KILLS=" + count(1000)}, "-vet=off", "-count=1", "-timeout=0",
+		{"torture", lastWords(inOrder(buildBinary(nextSchema), goTest([]string{"GATEHOUSETEST_TORTURE=1"}, "-vet=off", "-count=1", "-timeout=6h", attacks)))},
+		{"kills", lastWords(inOrder(buildBinary(nextSchema), goTest([]string{"GATEHOUSETEST_KILLS=" + count(1000)}, "-vet=off", "-count=1", "-timeout=0",
 			"-run=^TestAttack_killUnderLoad$", attacks)))},
-		{"cuts", lastWords(inOrder(buildBinary, goTest([]string{"GATEHOUSETEST_CUTS=" + count(500)}, "-vet=off", "-count=1", "-timeout=0",
-			"-run=^TestOutbox_everyCut$", brokers)))},
+		{"cuts", lastWords(inOrder(buildBinary(nextSchema), goTest([]string{"GATEHOUSETEST_CUTS=" + count(500)}, "-vet=off", "-count=1", "-timeout=0",
+			"-run="+everyCut, brokers)))},
 		{"frames", lastWords(goTest([]string{"GATEHOUSETEST_FRAMES=1"}, "-vet=off", "-count=1", timeout, "-run=^TestFrames", browser))},
 		{"fuzz", lastWords(command(nil, "scripts/fuzz", duration("10m")))},
 		{"fleet", lastWords(command(nil, "go", "run", "./scripts/fleet"))},

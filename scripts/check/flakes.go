@@ -90,7 +90,7 @@ func (f *flakeHunt) compile(ctx context.Context) error {
 	if err := os.MkdirAll(f.folder, 0o755); err != nil {
 		return err
 	}
-	list, err := packages(ctx, boards, browser)
+	list, err := packages(ctx, withTests, boards, browser)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (f *flakeHunt) compile(ctx context.Context) error {
 		}
 		f.trials = append(f.trials, &trial{pkg: pkg, folder: folder, binary: binary})
 	}
-	return buildBinary(ctx, f.r)
+	return buildBinary(nextSchema)(ctx, f.r)
 }
 
 // under does all runs under one load.

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -35,7 +35,7 @@ func setProcessors(to *unix.CPUSet) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.SchedSetaffinity(id, to); err != nil && !os.IsNotExist(err) && err != unix.ESRCH { //nolint:errorlint // a thread that has ended
+		if err := unix.SchedSetaffinity(id, to); err != nil && !errors.Is(err, unix.ESRCH) { // a thread that has ended
 			return fmt.Errorf("choosing the processor: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,43 +25,41 @@ const (
 // of its own (package await), and this one is for a test that does not end at all.
 const timeout = "-timeout=40m"
 
-// longAttacks take more than some seconds each. They run with "make check".
-func longAttacks() []string {
+// quickAttacks take a second or so each: "make test" runs them, "make check" runs all.
+func quickAttacks() []string {
 	return []string{
-		"TestAttack_commandsUnderFaults", "TestAttack_damage_revoked", "TestAttack_damagedTrialTakenBack", "TestAttack_everyFloodAtOnce",
-		"TestAttack_forgottenAcknowledgement", "TestAttack_freeze", "TestAttack_frozenDisk_everyStep", "TestAttack_frozenDisk_start",
-		"TestAttack_frozenDisk_watchdog", "TestAttack_groupAndHoliday", "TestAttack_killUnderLoad", "TestAttack_lateApplication", "TestAttack_log_nobodyReads",
-		"TestAttack_loginFlood", "TestAttack_notice", "TestAttack_powerCutInApply", "TestAttack_powerCutInMigration",
-		"TestAttack_powerCutInRestore", "TestAttack_powerCutInTakeBack", "TestAttack_queue", "TestAttack_rewrittenJournal",
-		"TestAttack_rootInData", "TestAttack_streamAfterRevocation", "TestAttack_thousandFollowers", "TestAttack_unlockFlood",
-		"TestAttack_updateByCloud",
+		"TestAttack_absentClient", "TestAttack_authorityKey", "TestAttack_borrowedName",
+		"TestAttack_flappingDoors", "TestAttack_foreignPages", "TestAttack_forgedTime", "TestAttack_frozenDisk_changes",
+		"TestAttack_lockAfterKill", "TestAttack_log_readerGone", "TestAttack_packet",
+		"TestAttack_packetSize", "TestAttack_passphrase", "TestAttack_passwordFileOfTheBoard", "TestAttack_plainPageOfOurName",
+		"TestAttack_presence", "TestAttack_raisedFloor", "TestAttack_rubbishBeforeReplay", "TestAttack_setupCode",
+		"TestAttack_stateOfFirstBoot", "TestAttack_tokenOnFullDisk", "TestAttack_withdrawalOnFullDisk", "TestProgram",
 	}
 }
 
-// realBinary are the tests outside of package attacktest that build or run the real binary.
-// Go's cache does not know of it, so they are no part of the cached tests.
-func realBinary() []string { return []string{"TestOutbox_everyCut"} }
+// everyCut takes long, and is no attack although it runs the real binary.
+const everyCut = "^TestOutbox_everyCut$"
 
 // testSteps are the steps of "make test". Go's cache holds what has not changed, but for the
-// tests of the running binary.
+// attacks on the running binary.
 func testSteps() []step {
 	return []step{
 		{"format", formatted},
-		{"vet", command(nil, "go", "vet", "./...")},
+		{"vet", vetted},
 		{"packages", packageTests},
-		{"binary", inOrder(buildBinary,
-			goTest(nil, "-vet=off", "-count=1", timeout, "-parallel=8", "-skip="+names(longAttacks()), attacks, demo),
-			goTest(nil, "-vet=off", "-count=1", timeout, "-run="+names(realBinary()), brokers))},
+		{"binary", goTest(nil, "-vet=off", "-count=1", timeout, "-parallel=4", "-run=^("+strings.Join(quickAttacks(), "|")+")$", attacks)},
 	}
 }
 
 // checkSteps are the steps of "make check", those first that find something most often.
 func checkSteps() []step {
-	setup := step{"setup", inOrder(command(nil, "scripts/setup", "image"), longAttacksExist)}
+	setup := step{"setup", command(nil, "scripts/setup", "image")}
 	return slices.Concat([]step{setup}, testSteps(), []step{
 		{"lint", command(nil, "scripts/lint")},
 		{"race", raceTests},
-		{"attacks", inOrder(buildBinary, goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, "-parallel=4", attacks))},
+		{"attacks", inOrder(buildBinary(nextSchema),
+			goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, "-parallel=4", attacks, demo),
+			goTest(nil, "-vet=off", "-count=1", timeout, "-run="+everyCut, brokers))},
 		{"browser", goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, browser)},
 		{"packaging", command(nil, "scripts/check-packages")},
 		{"release", command(nil, "scripts/check-release")},
@@ -82,14 +81,24 @@ func formatted(ctx context.Context, r *result) error {
 	return err
 }
 
-// packageTests runs the tests of every package that needs neither a browser nor the real
-// binary. They are neither shuffled nor wrapped, so that Go's cache holds.
-func packageTests(ctx context.Context, r *result) error {
-	list, err := packages(ctx, attacks, boards, browser, demo)
+// vetted runs go vet. What a browser tests needs much to be compiled, so it is left to lint.
+func vetted(ctx context.Context, r *result) error {
+	list, err := packages(ctx, "{{.ImportPath}}", boards, browser)
 	if err != nil {
 		return err
 	}
-	return goTest(nil, slices.Concat([]string{"-vet=off", timeout, "-skip=" + names(realBinary())}, list)...)(ctx, r)
+	return command(nil, slices.Concat([]string{"go", "vet"}, list)...)(ctx, r)
+}
+
+// packageTests runs the tests of every package but those that need a browser or attack the
+// real binary. They are neither shuffled nor wrapped, so that Go's cache holds.
+func packageTests(ctx context.Context, r *result) error {
+	list, err := packages(ctx, withTests, attacks, boards, browser, demo)
+	if err != nil {
+		return err
+	}
+	args := []string{"-vet=off", timeout, "-parallel=4", "-skip=" + everyCut}
+	return inOrder(buildBinary(), goTest(nil, slices.Concat(args, list)...))(ctx, r)
 }
 
 // raceTests runs the tests of the packages in another order, with the race detector where
@@ -97,11 +106,11 @@ func packageTests(ctx context.Context, r *result) error {
 // calculates for cryptography have no goroutines of their own: without the race detector in
 // them the tests take half the time.
 func raceTests(ctx context.Context, r *result) error {
-	list, err := packages(ctx, attacks, boards, browser, demo)
+	list, err := packages(ctx, withTests, attacks, boards, browser, demo)
 	if err != nil {
 		return err
 	}
-	args := []string{"-race", "-vet=off", "-count=1", "-shuffle=on", timeout}
+	args := []string{"-race", "-vet=off", "-count=1", "-shuffle=on", timeout, "-parallel=4", "-skip=" + everyCut}
 	for _, quiet := range []string{
 		"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory", "golang.org/x/crypto/argon2", "golang.org/x/crypto/scrypt",
 		"crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/mlkem", "crypto/internal/fips140/nistec/...",
@@ -134,46 +143,43 @@ func emulatedBoard(ctx context.Context, r *result) error {
 	return command(nil, "go", "run", "./scripts/imagetest", "-only", "short", "-image", images[0])(ctx, r)
 }
 
-// buildBinary builds the gateway for the tests that run it, as it is and with the schema of a
-// version to come.
-func buildBinary(ctx context.Context, r *result) error {
-	folder := os.Getenv("GATEHOUSETEST_BINARIES")
-	for _, tags := range []string{"", "gatehouse_nextschema"} {
-		if err := command(nil, "go", "build", "-buildvcs=false", "-tags="+tags, "-o", filepath.Join(folder, "gatehouse"+tags), "./cmd/gatehouse")(ctx, r); err != nil {
+// nextSchema is the build tag of a gateway with the schema of a version to come.
+const nextSchema = "gatehouse_nextschema"
+
+// buildBinary builds the gateway for the tests that run it, as it is and with tags. Where nothing has changed the files stay as they are, with their times: Go
+// then knows that a cached result of a test that runs one still holds.
+func buildBinary(tags ...string) func(context.Context, *result) error {
+	build := func(ctx context.Context, r *result, tag string) error {
+		path := filepath.Join(os.Getenv("GATEHOUSETEST_BINARIES"), "gatehouse"+tag)
+		if err := command(nil, "go", "build", "-buildvcs=false", "-tags="+tag, "-o", path+".new", "./cmd/gatehouse")(ctx, r); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// longAttacksExist checks that each of the long attacks is there under its name.
-func longAttacksExist(context.Context, *result) error {
-	files, err := filepath.Glob(attacks + "/*_test.go")
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, file := range files {
-		content, err := os.ReadFile(file) //nolint:gosec // of the tree
+		before, _ := os.ReadFile(path) //nolint:gosec // of this tree
+		after, err := os.ReadFile(path + ".new")
 		if err != nil {
 			return err
 		}
-		text.Write(content)
-	}
-	for _, name := range longAttacks() {
-		if !strings.Contains(text.String(), "\nfunc "+name+"(") {
-			return fmt.Errorf("there is no test %s, which scripts/check names", name)
+		if bytes.Equal(before, after) {
+			return nil
 		}
+		return os.WriteFile(path, after, 0o755) //nolint:gosec // a program
 	}
-	return nil
+	return func(ctx context.Context, r *result) error {
+		for _, tag := range append([]string{""}, tags...) {
+			if err := build(ctx, r, tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
-// names is a pattern that matches tests of exactly these names.
-func names(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
+// withTests lists the packages that have tests.
+const withTests = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
 
-// packages lists the packages with tests, without some.
-func packages(ctx context.Context, without ...string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...").Output()
+// packages lists the packages of the tree by a format of go list, without some.
+func packages(ctx context.Context, format string, without ...string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", format, "./...").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}

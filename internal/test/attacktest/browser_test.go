@@ -20,9 +20,6 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// browserPatience bounds a browser that loads one page.
-const browserPatience = await.Patience
-
 // browser is a program that people surf with, and that trusts an authority.
 type browser struct {
 	name  string
