@@ -14,7 +14,7 @@ const (
 	readTimeout = 5 * time.Second
 	// answerTimeout is how long a request may take from its header to the end of its
 	// response; longer than any command lives. What lasts longer sets its own.
-	answerTimeout = 60 * time.Second
+	answerTimeout = 75 * time.Second
 	// maxHeader bounds a request's header, in bytes (net/http adds 4 KiB).
 	maxHeader = 16 << 10
 	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection, which all tabs
