@@ -161,7 +161,6 @@ func (f *flakeHunt) record(l load, what string, do func() (tests int)) {
 // all runs the tests of every package, as many packages at once as the machine has
 // processors, and returns the number of tests.
 func (f *flakeHunt) all(ctx context.Context, l load, run string) (tests int) {
-	slices.SortStableFunc(f.trials, func(a, b *trial) int { return int(b.took - a.took) })
 	queue := make(chan *trial, len(f.trials))
 	for _, t := range f.trials {
 		queue <- t
@@ -180,7 +179,16 @@ func (f *flakeHunt) all(ctx context.Context, l load, run string) (tests int) {
 		})
 	}
 	workers.Wait()
+	f.slowest()
 	return tests
+}
+
+// slowest notes which packages took longest: what they wait for is worth a look.
+func (f *flakeHunt) slowest() {
+	slices.SortStableFunc(f.trials, func(a, b *trial) int { return int(b.took - a.took) })
+	for _, t := range f.trials[:min(10, len(f.trials))] {
+		fmt.Fprintf(f.r.log, "%s took %s\n", t.pkg, seconds(t.took))
+	}
 }
 
 var (
