@@ -5,7 +5,7 @@
 
 # Programs, demonstration and tests share what is compiled.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath -ldflags=-w
+export GOFLAGS = -trimpath -buildvcs=false -ldflags=-w
 
 STEP =
 NAME =
@@ -29,7 +29,7 @@ test: ## run the tests: make and Go are enough
 	@go run ./scripts/check test
 
 build: ## build the gateway for this machine: build/gatehouse
-	go build -buildvcs=false -ldflags "-s -w -X main.version=$$(scripts/version)" -o build/gatehouse ./cmd/gatehouse
+	go build -ldflags "-s -w -X main.version=$$(scripts/version)" -o build/gatehouse ./cmd/gatehouse
 
 check: ## run all that must pass before a change is taken; it installs what it needs
 	@go run ./scripts/check check $(STEP)

@@ -93,7 +93,7 @@ func prepare(required bool) error {
 		return err
 	}
 	variables := map[string]string{
-		"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -ldflags=-w",
+		"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false -ldflags=-w",
 		"GATEHOUSETEST_MACHINE":  stamp, // see package need
 		"GATEHOUSETEST_BINARIES": binaries,
 		"PATH":                   os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin",

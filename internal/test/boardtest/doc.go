@@ -4,7 +4,7 @@
 // holds tests alone, behind the build tag board, because they need root, the
 // programs that scripts/setup installs, and minutes:
 //
-//	scripts/board-test [-run REGEXP]
+//	go test -tags board -run REGEXP ./internal/test/boardtest
 //
 // The tests run in a process that is the first of a PID namespace, with a mount and
 // a network namespace of its own. So nothing of theirs outlives it, however it ends:
