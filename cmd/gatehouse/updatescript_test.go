@@ -12,6 +12,7 @@ import (
 
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/install/updatefile"
+	"gatehouse/internal/test/need"
 	"gatehouse/internal/test/slottest"
 )
 
@@ -19,6 +20,7 @@ import (
 // folder that stands for a board with version 1.2.3, and updates of some versions that its
 // image trusts in $WORK. The systemctl of the scripts writes down what it is asked for.
 func TestUpdateScripts(t *testing.T) {
+	need.Root(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/update",
 		Cmds:                scriptCommands(),
