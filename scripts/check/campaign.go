@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -9,8 +8,8 @@ import (
 	"strings"
 )
 
-// campaigns are the steps of "make campaign". COUNT changes how often each does what it does,
-// FOR how long.
+// campaigns are the steps of "make campaign". COUNT sets the number of repetitions, FOR the
+// duration.
 func campaigns() []step {
 	return []step{
 		{"flakes", flakes},
@@ -19,7 +18,7 @@ func campaigns() []step {
 			"-run=^TestAttack_killUnderLoad$", attacks)))},
 		{"cuts", lastWords(inOrder(buildBinary(nextSchema), goTest([]string{"GATEHOUSETEST_CUTS=" + count(500)}, "-vet=off", "-count=1", "-timeout=0",
 			"-run="+everyCut, brokers)))},
-		{"frames", lastWords(goTest([]string{"GATEHOUSETEST_FRAMES=1"}, "-vet=off", "-count=1", timeout, "-run=^TestFrames", browser))},
+		{"frames", lastWords(inOrder(buildBinary(), goTest([]string{"GATEHOUSETEST_FRAMES=1"}, "-vet=off", "-count=1", timeout, "-run=^TestFrames", browser)))},
 		{"fuzz", lastWords(command(nil, "scripts/fuzz", duration("10m")))},
 		{"fleet", lastWords(command(nil, "go", "run", "./scripts/fleet"))},
 		{"mutants", lastWords(command(nil, "go", "run", "./scripts/mutants"))},
@@ -27,15 +26,15 @@ func campaigns() []step {
 	}
 }
 
-// count is how often a campaign does what it does: COUNT, or this number.
+// count returns the number of repetitions: COUNT, or the usual one.
 func count(usual int) string {
-	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil && n > 0 {
-		return strconv.Itoa(n)
+	if text := os.Getenv("COUNT"); text != "" {
+		return text
 	}
 	return strconv.Itoa(usual)
 }
 
-// duration is how long a campaign does what it does: FOR, or this time.
+// duration returns how long a campaign runs: FOR, or the usual time.
 func duration(usual string) string {
 	if text := os.Getenv("FOR"); text != "" {
 		return text
@@ -65,7 +64,7 @@ func figures(path string) func(yield func(string) bool) {
 			return
 		}
 		defer func() { _ = file.Close() }()
-		for lines := bufio.NewScanner(file); lines.Scan(); {
+		for lines := longLines(file); lines.Scan(); {
 			text := lines.Text()
 			if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "=== ") {
 				continue

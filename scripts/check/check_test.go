@@ -24,8 +24,11 @@ const events = `{"Action":"start","Package":"gatehouse/a"}
 {"Action":"build-output","ImportPath":"gatehouse/b [gatehouse/b.test]","Output":"b.go:1: no such name\n"}
 {"Action":"build-fail","ImportPath":"gatehouse/b [gatehouse/b.test]"}
 {"Action":"fail","Package":"gatehouse/b","FailedBuild":"gatehouse/b [gatehouse/b.test]"}
-{"Action":"output","Package":"gatehouse/c","Output":"panic: test timed out\n"}
+{"Action":"output","Package":"gatehouse/c","Test":"TestSlow","Output":"panic: test timed out\n"}
 {"Action":"fail","Package":"gatehouse/c"}
+{"Action":"build-output","ImportPath":"gatehouse/e","Output":"e.go:1: no such type\n"}
+{"Action":"build-fail","ImportPath":"gatehouse/e"}
+{"Action":"fail","Package":"gatehouse/d","FailedBuild":"gatehouse/e"}
 not an event
 `
 
@@ -36,7 +39,7 @@ func TestCollector(t *testing.T) {
 	for line := range strings.Lines(events) {
 		c.take([]byte(strings.TrimSuffix(line, "\n")))
 	}
-	if counted.passed != 1 || counted.reasons() != "needs root (1)" || c.done != 3 {
+	if counted.passed != 1 || counted.reasons() != "needs root (1)" || c.done != 4 {
 		t.Errorf("passed %d, skipped %q, packages %d", counted.passed, counted.reasons(), c.done)
 	}
 	var failed []string
@@ -45,6 +48,7 @@ func TestCollector(t *testing.T) {
 	}
 	want := []string{
 		"TestBad/late in gatehouse/a: a_test.go:9: it opened late", "gatehouse/b: b.go:1: no such name", "gatehouse/c: panic: test timed out",
+		"gatehouse/d: e.go:1: no such type",
 	}
 	if strings.Join(failed, "\n") != strings.Join(want, "\n") {
 		t.Errorf("failed:\n%s\nwant:\n%s", strings.Join(failed, "\n"), strings.Join(want, "\n"))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,16 +25,24 @@ type load struct {
 }
 
 // loads are the three under which no test may ever fail; LOAD picks some of them.
-func loads() []load {
+func loads() ([]load, error) {
 	all := []load{
 		{name: "alone"},
 		{name: "busy", busy: 4},
 		{name: "one", one: true},
 	}
-	if wanted := strings.Fields(os.Getenv("LOAD")); len(wanted) > 0 {
-		all = slices.DeleteFunc(all, func(l load) bool { return !slices.Contains(wanted, l.name) })
+	var picked []load
+	for _, name := range strings.Fields(os.Getenv("LOAD")) {
+		i := slices.IndexFunc(all, func(l load) bool { return l.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no LOAD=%s: alone, busy or one", name)
+		}
+		picked = append(picked, all[i])
 	}
-	return all
+	if picked == nil {
+		picked = all
+	}
+	return picked, nil
 }
 
 // trial is the tests of one package, compiled once for all runs.
@@ -53,18 +60,22 @@ type flaky struct{ load, run, test, output string }
 func flakes(ctx context.Context, r *result) error {
 	runs, err := strconv.Atoi(count(10))
 	if err != nil {
+		return fmt.Errorf("COUNT is no number: %w", err)
+	}
+	under, err := loads()
+	if err != nil {
 		return err
 	}
 	f := &flakeHunt{r: r, folder: filepath.Join("build", "flakes")}
 	if err := f.compile(ctx); err != nil {
 		return err
 	}
-	for _, l := range loads() {
+	defer func() { r.summary = f.table() }()
+	for _, l := range under {
 		if err := f.under(ctx, l, runs); err != nil {
 			return err
 		}
 	}
-	r.summary = f.table()
 	if len(f.found) > 0 {
 		return fmt.Errorf("%d times a test failed", len(f.found))
 	}
@@ -90,7 +101,7 @@ func (f *flakeHunt) compile(ctx context.Context) error {
 	if err := os.MkdirAll(f.folder, 0o755); err != nil {
 		return err
 	}
-	list, err := packages(ctx, withTests, boards, browser)
+	list, err := packages(ctx, f.r, withTests, boards, browser)
 	if err != nil {
 		return err
 	}
@@ -247,14 +258,20 @@ func (f *flakeHunt) heavy() []step {
 
 // once runs one of the heavy ones.
 func (f *flakeHunt) once(ctx context.Context, l load, s step) (tests int) {
-	var out bytes.Buffer
-	part := &result{name: s.name, log: io.MultiWriter(&out, f.r.log)}
-	err := s.do(ctx, part)
+	path := filepath.Join(f.folder, l.name+"-"+s.name+".log")
+	log, err := os.Create(path) //nolint:gosec // in our own folder
+	if err != nil {
+		f.note(l, "once", s.name, []byte(err.Error()))
+		return 0
+	}
+	defer func() { _ = log.Close() }()
+	part := &result{name: s.name, log: log}
+	err = s.do(ctx, part)
 	for _, failure := range part.tests.failures {
 		f.note(l, "once", failure.name(), []byte(strings.Join(failure.output, "")))
 	}
 	if err != nil && len(part.tests.failures) == 0 && !errors.Is(ctx.Err(), context.Canceled) {
-		f.note(l, "once", s.name+": "+err.Error(), out.Bytes())
+		f.note(l, "once", s.name+": "+err.Error(), []byte(tail(path)))
 	}
 	return part.tests.passed + len(part.tests.failures)
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// tests counts tests; those that are tests of their own, with t.Run, count too.
+// tests counts tests and subtests.
 type tests struct {
 	passed   int
 	failures []failure
@@ -67,7 +67,7 @@ func (t *tests) add(more *tests) {
 	}
 }
 
-// reasons says why tests were skipped: "needs nft (2), needs root (1)".
+// reasons lists why tests were skipped: "needs nft (2), needs root (1)".
 func (t *tests) reasons() string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(t.why)) {
@@ -90,7 +90,7 @@ func (t *tests) brief() string {
 
 // event is a line of "go test -json" (go doc test2json).
 type event struct {
-	Action, Package, ImportPath, Test, Output string
+	Action, Package, ImportPath, Test, Output, FailedBuild string
 }
 
 // collector reads the events of "go test -json", writes them to the log as people read
@@ -128,7 +128,16 @@ func (c *collector) take(line []byte) {
 			c.skip(c.outputs[key])
 		}
 	case "fail":
-		c.fail(pkg, e.Test, c.outputs[key])
+		output := c.outputs[key]
+		if e.Test == "" { // also of the build, and of tests that a crash or a timeout has ended
+			failed, _, _ := strings.Cut(e.FailedBuild, " ")
+			for other, lines := range c.outputs {
+				if other != key && (other[0] == pkg || other == [2]string{failed, ""}) {
+					output = append(output, lines...)
+				}
+			}
+		}
+		c.fail(pkg, e.Test, output)
 	default:
 		return
 	}
@@ -166,6 +175,7 @@ func (c *collector) fail(pkg, test string, output []string) {
 // goTest is a step that runs go test with these arguments and more variables for it.
 func goTest(variables []string, args ...string) func(context.Context, *result) error {
 	return func(ctx context.Context, r *result) error {
+		before := r.tests.passed
 		c := &collector{log: r.log, tests: &r.tests, outputs: make(map[[2]string][]string)}
 		cmd := newCommand(ctx, variables, append([]string{"go", "test", "-json"}, args...)...)
 		cmd.Stderr = r.log
@@ -189,7 +199,7 @@ func goTest(variables []string, args ...string) func(context.Context, *result) e
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("go test: %w", err)
 		}
-		if !r.tests.ran() {
+		if r.tests.passed == before {
 			return errors.New("no test ran")
 		}
 		if _, ok := r.tests.why["without a reason"]; ok {

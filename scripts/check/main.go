@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if verb != "test" && os.Geteuid() != 0 {
+		return fmt.Errorf("make %s needs root, for containers, namespaces and disks: run it as root, or run make test", verb)
+	}
 	if err := prepare(verb != "test"); err != nil {
 		return err
 	}

@@ -9,14 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onOneProcessor lets this process, and whatever it starts, run on the first processor alone,
-// until release is called.
+// onOneProcessor lets this process, and the programs that it starts, run on the first processor
+// alone, until release is called.
 func onOneProcessor() (release func(), err error) {
 	var before, first unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return nil, fmt.Errorf("reading the processors: %w", err)
 	}
-	first.Set(0)
+	for n := range len(before) * 64 {
+		if before.IsSet(n) {
+			first.Set(n)
+			break
+		}
+	}
 	if err := setProcessors(&first); err != nil {
 		return nil, err
 	}

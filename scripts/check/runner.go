@@ -21,11 +21,11 @@ type step struct {
 	do   func(ctx context.Context, r *result) error
 }
 
-// result is what became of a step. Do fills it while it runs.
+// result holds the outcome, the output and the duration of a step, which sets it.
 type result struct {
 	name string
 	log  io.Writer // the step's whole output
-	path string    // where that is
+	path string    // the file with that
 	took time.Duration
 	err  error
 
@@ -37,7 +37,7 @@ type result struct {
 // runner runs steps one after the other.
 type runner struct {
 	verb, logs string
-	goOn       bool // after a step that failed
+	goOn       bool // whether a failed step does not end the run
 	results    []*result
 }
 
@@ -62,13 +62,13 @@ func (r *runner) run(ctx context.Context, steps []step) error {
 			break
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
 	report := r.report(len(steps), time.Since(began))
 	fmt.Print("\n", report)
 	if err := os.WriteFile(filepath.Join(r.logs, "report.txt"), []byte(report), 0o644); err != nil { //nolint:gosec // for everybody
 		return err
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
 	}
 	return r.verdict()
 }
@@ -141,7 +141,7 @@ func (r *runner) report(wanted int, took time.Duration) string {
 	return text.String()
 }
 
-// number is a count for people: nothing for none.
+// number formats a count; "-" for none.
 func number(n int) string {
 	if n == 0 {
 		return "-"
@@ -185,6 +185,13 @@ const (
 	maxLines = 60 // of each
 )
 
+// longLines scans lines of up to 16 MiB.
+func longLines(from io.Reader) *bufio.Scanner {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(nil, 16<<20)
+	return scanner
+}
+
 // tail returns the last lines of a file.
 func tail(path string) string {
 	file, err := os.Open(path) //nolint:gosec // of a step
@@ -193,7 +200,7 @@ func tail(path string) string {
 	}
 	defer func() { _ = file.Close() }()
 	var lines []string
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+	for scanner := longLines(file); scanner.Scan(); {
 		lines = append(lines, scanner.Text())
 		if len(lines) > maxLines {
 			lines = slices.Delete(lines, 0, 1)

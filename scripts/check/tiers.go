@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,7 +46,8 @@ func testSteps() []step {
 		{"format", formatted},
 		{"vet", vetted},
 		{"packages", packageTests},
-		{"binary", goTest(nil, "-vet=off", "-count=1", timeout, "-parallel=4", "-run=^("+strings.Join(quickAttacks(), "|")+")$", attacks)},
+		{"binary", inOrder(buildBinary(),
+			goTest(nil, "-vet=off", "-count=1", timeout, "-parallel=4", "-run=^("+strings.Join(quickAttacks(), "|")+")$", attacks))},
 	}
 }
 
@@ -60,7 +60,7 @@ func checkSteps() []step {
 		{"attacks", inOrder(buildBinary(nextSchema),
 			goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, "-parallel=4", attacks, demo),
 			goTest(nil, "-vet=off", "-count=1", timeout, "-run="+everyCut, brokers))},
-		{"browser", goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, browser)},
+		{"browser", inOrder(buildBinary(), goTest(nil, "-vet=off", "-count=1", "-shuffle=on", timeout, browser))},
 		{"packaging", command(nil, "scripts/check-packages")},
 		{"release", command(nil, "scripts/check-release")},
 		{"containers", containers},
@@ -81,9 +81,9 @@ func formatted(ctx context.Context, r *result) error {
 	return err
 }
 
-// vetted runs go vet. What a browser tests needs much to be compiled, so it is left to lint.
+// vetted runs go vet. The tests with a browser take long to compile: lint looks at them.
 func vetted(ctx context.Context, r *result) error {
-	list, err := packages(ctx, "{{.ImportPath}}", boards, browser)
+	list, err := packages(ctx, r, "{{.ImportPath}}", boards, browser)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func vetted(ctx context.Context, r *result) error {
 // packageTests runs the tests of every package but those that need a browser or attack the
 // real binary. They are neither shuffled nor wrapped, so that Go's cache holds.
 func packageTests(ctx context.Context, r *result) error {
-	list, err := packages(ctx, withTests, attacks, boards, browser, demo)
+	list, err := packages(ctx, r, withTests, attacks, boards, browser, demo)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func packageTests(ctx context.Context, r *result) error {
 // calculates for cryptography have no goroutines of their own: without the race detector in
 // them the tests take half the time.
 func raceTests(ctx context.Context, r *result) error {
-	list, err := packages(ctx, withTests, attacks, boards, browser, demo)
+	list, err := packages(ctx, r, withTests, attacks, boards, browser, demo)
 	if err != nil {
 		return err
 	}
@@ -117,18 +117,14 @@ func raceTests(ctx context.Context, r *result) error {
 	} {
 		args = append(args, "-gcflags="+quiet+"=-race=false")
 	}
-	return goTest([]string{"CGO_ENABLED=1"}, slices.Concat(args, list)...)(ctx, r)
+	return inOrder(buildBinary(), goTest([]string{"CGO_ENABLED=1"}, slices.Concat(args, list)...))(ctx, r)
 }
 
 // containers runs the tests with Debian's own systemd. What is about the gateway alone,
 // running or unable to, runs on Debian 12.
 func containers(ctx context.Context, r *result) error {
 	const gateway = "Backup|FailingStart|FullDisk|Install_portTaken|Kill|Port80Taken|PortInUse|Reload|Restart|SetupCode|Upgrade_neverReady|Watchdog"
-	args := []string{"-tags=board", "-vet=off", "-count=1", timeout, "-parallel=4", "-skip=^Test(" + gateway + ")/^trixie$"}
-	if os.Getuid() != 0 {
-		args = append(args, "-exec=sudo -n env PATH="+os.Getenv("PATH")+" HOME="+os.Getenv("HOME"))
-	}
-	return goTest(nil, append(args, boards)...)(ctx, r)
+	return goTest(nil, "-tags=board", "-vet=off", "-count=1", timeout, "-parallel=4", "-skip=^Test("+gateway+")/^trixie$", boards)(ctx, r)
 }
 
 // checkedImage is the folder of the image that is made to be tested.
@@ -162,7 +158,11 @@ func buildBinary(tags ...string) func(context.Context, *result) error {
 		if bytes.Equal(before, after) {
 			return nil
 		}
-		return os.WriteFile(path, after, 0o755) //nolint:gosec // a program
+		next := path + ".next"                                   // renamed, as the program may be running
+		if err := os.WriteFile(next, after, 0o755); err != nil { //nolint:gosec // a program
+			return err
+		}
+		return os.Rename(next, path)
 	}
 	return func(ctx context.Context, r *result) error {
 		for _, tag := range append([]string{""}, tags...) {
@@ -178,8 +178,10 @@ func buildBinary(tags ...string) func(context.Context, *result) error {
 const withTests = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
 
 // packages lists the packages of the tree by a format of go list, without some.
-func packages(ctx context.Context, format string, without ...string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-f", format, "./...").Output()
+func packages(ctx context.Context, r *result, format string, without ...string) ([]string, error) {
+	cmd := newCommand(ctx, nil, "go", "list", "-f", format, "./...")
+	cmd.Stderr = r.log
+	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}

@@ -156,9 +156,14 @@ func TestAttack_login(t *testing.T) {
 	owner(t, "10.66.1.1", gateIPv4, false)
 
 	lockOut := func(from, at string) {
+		tries, began := 0, time.Now()
 		await.Until(t, "the wrong passwords from "+from+" are too many", func() bool {
+			tries++
 			return fail(from, at, gatewaytest.Email) == http.StatusTooManyRequests
 		})
+		if most := 13 + int(time.Since(began)/(6*time.Second)); tries > most { // real time: the longer it takes, the more are allowed
+			t.Errorf("%d wrong passwords from %s were tried, %d are allowed", tries, from, most)
+		}
 	}
 	lockOut(gateLocal, gateLocal) // what comes over loopback is refused when it is wrong
 	owner(t, gateLocal, gateLocal, false)

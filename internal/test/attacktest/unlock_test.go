@@ -67,7 +67,7 @@ func loginAs(t *testing.T, p *gatewaytest.Program, email string) (access string)
 // nobody else, and that the journal was rotated out in minutes.
 func TestAttack_unlockFlood(t *testing.T) {
 	t.Parallel()
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{ // as shipped
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{ // the bounds as shipped
 		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=1", "GATEHOUSE_UNLOCK_ACCOUNT_BURST=30", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=4",
 	}})
 	p.AddAccount()
@@ -81,13 +81,14 @@ func TestAttack_unlockFlood(t *testing.T) {
 	owner, attacker := loginAs(t, p, gatewaytest.Email), loginAs(t, p, insider)
 	station := p.Dial(issued.MQTT)
 	var running sync.WaitGroup
-	running.Go(func() { slowly(t.Context(), station, 300*time.Millisecond) })
+	running.Go(func() { slowly(t.Context(), station, time.Second) })
 	defer running.Wait()
 	defer station.Close()
 
 	began := time.Now()
 	var refused, other atomic.Int64
-	stop := flood(t, 40, func(ctx context.Context, _, _ int) {
+	// Seventy commands of a second each are more than the minute that a command may live.
+	stop := flood(t, 70, func(ctx context.Context, _, _ int) {
 		switch status, _ := unlockAs(ctx, p, attacker, issued.StationToken); status {
 		case http.StatusTooManyRequests:
 			refused.Add(1)
@@ -96,7 +97,7 @@ func TestAttack_unlockFlood(t *testing.T) {
 			other.Add(1)
 		}
 	})
-	for range 5 {
+	for range 2 {
 		if status, opened := unlockAs(t.Context(), p, owner, issued.StationToken); !opened {
 			t.Errorf("the owner's unlock is answered with %d and did not open", status)
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 // Patience bounds each wait. It is no measure of speed: beside four busy processes on two
-// cores, the longest wait of the tree takes a tenth of it. Nothing else bounds a wait in
-// real time, so that there is one number to look at.
+// cores, the longest wait of the tree takes a tenth of it. The emulated board and the demo,
+// which are no Go tests, have their own.
 const Patience = 3 * time.Minute
 
 // every is the time between two looks at a condition.

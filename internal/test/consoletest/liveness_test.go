@@ -137,7 +137,7 @@ const frames = `(async () => {
 	return worked;
 })()`
 
-// The first page, and scrolling and filtering 200 locks: measured by make console-frames, and on every run
+// The first page, and scrolling and filtering 200 locks: measured by make campaign NAME=frames, and on every run
 // of the tests with three stations, so that the measurement works.
 func TestFrames(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
-// Package need says what a test needs of the machine beyond Go. Where it is missing the
-// test is skipped, with a reason that begins with "needs", so that somebody with make and Go
-// alone can run the rest. [Required] turns that around: "make check" installs all of it,
-// and there a test that is skipped would hide a gap.
+// Package need names the requirements of a test beyond Go. Where one is missing the test is
+// skipped, with a reason that begins with "needs": make and Go are enough to run the rest.
+// With [Required] it fails instead: "make check" installs all requirements, and a skipped
+// test would hide a gap there.
 //
 // No other code skips a test.
 package need
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,8 @@ import (
 const (
 	// Required makes what is missing a failure.
 	Required = "GATEHOUSETEST_REQUIRED"
-	// Machine changes when programs are installed. Reading it tells go test that a cached
-	// result, such as a skipped test, is no longer worth anything then.
+	// Machine changes when programs are installed. A test that reads it is run again then,
+	// although go test has a cached result.
 	Machine = "GATEHOUSETEST_MACHINE"
 )
 
@@ -72,25 +73,29 @@ func Namespaces(t testing.TB) {
 	if os.Geteuid() == 0 {
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "true")
-	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS}
+	// Some systems let users make a namespace and refuse its root the rest.
+	cmd := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "none", "/tmp")
+	cmd.SysProcAttr = &unix.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
 	if cmd.Run() != nil {
 		lack(t, "root, or namespaces for users")
 	}
 }
 
-// Disk skips a test whose temporary folder is in memory, which it has found out itself. That
-// is no gap for "make check" to close: TMPDIR names the folder.
+// Disk is called by a test that has found its temporary folder in memory.
 func Disk(t testing.TB) {
 	t.Helper()
-	t.Skip("needs a temporary folder on a disk")
+	lack(t, "a temporary folder on a disk, named by TMPDIR")
 }
 
 // lack skips the test, or ends it where all is required.
 func lack(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv(Required) != "" {
-		t.Fatalf("needs %s: run scripts/setup", what)
+		t.Fatalf("needs %s; scripts/setup installs programs", what)
 	}
 	t.Skip("needs " + what)
 }
