@@ -197,7 +197,7 @@ func TestGateway_setup_otherAccount(t *testing.T) {
 	g.Await("the files are gone", func() bool { return gone(issue) && gone(filepath.Join(cfg.Data, "setup.code")) })
 }
 
-// Five claims at once make one account; after five guesses one more is taken every 12 seconds.
+// Five claims at once make one account.
 func TestGateway_setup_race(t *testing.T) {
 	g := gatewaytest.Run(t, gatewaytest.Configure(t))
 	code := setupCode(t, g)

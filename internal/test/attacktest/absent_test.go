@@ -26,7 +26,7 @@ func TestAttack_absentClient(t *testing.T) {
 	if gatewaytest.Torture() {
 		rounds = 500
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0"}})
 	p.AddAccount()
 	if _, err := p.Admin.SetAdmin(t.Context(), gatewaytest.Email, true); err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func frames(t *testing.T, database string) (pages, transactions int) {
 // and each transaction of a lone unlock one page, beside those that begin a new one.
 func TestAttack_cardWear(t *testing.T) {
 	t.Parallel()
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
 	p.AddAccount()
 	issued := p.Enrol(1042)
 	access, _ := p.Login()

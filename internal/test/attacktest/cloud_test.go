@@ -50,7 +50,7 @@ func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...api.PrivateKe
 		keys += "," + key.Public().String()
 	}
 	launch.Env = append([]string{
-		"GATEHOUSE_MQTT_LISTEN=" + ownAddress(), "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys, farDeadline,
+		"GATEHOUSE_MQTT_LISTEN=" + ownAddress(), "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys,
 	}, launch.Env...)
 	s.Program = gatewaytest.Exec(t, launch)
 	status, err := s.Admin.Status(t.Context())

@@ -64,7 +64,7 @@ func besiege(t *testing.T, address string, hosts, each int, do func(net.Conn)) (
 // one of the address that holds most. (Here 128 are as many as there may be.)
 func TestAttack_idleConnections(t *testing.T) {
 	t.Parallel()
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_MAX_CONNECTIONS=128", "GATEHOUSE_HTTP_MAX_CONNECTIONS_PER_ADDRESS=64", farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_MAX_CONNECTIONS=128", "GATEHOUSE_HTTP_MAX_CONNECTIONS_PER_ADDRESS=64"}})
 	p.AddAccount()
 	app := startHealthy(t, p, 1, 100*time.Millisecond)
 	for name, attack := range map[string]func(net.Conn){
@@ -115,7 +115,7 @@ func expectAnswer(t *testing.T, attack, base, host string) {
 // which is a minute here. Now nobody waits.
 func TestAttack_silentSockets(t *testing.T) {
 	t.Parallel()
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_CONNECT_TIMEOUT=1m", farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_CONNECT_TIMEOUT=1m"}})
 	p.AddAccount()
 	app := startHealthy(t, p, 1, 100*time.Millisecond)
 	login := p.Enrol(2).MQTT

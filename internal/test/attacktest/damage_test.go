@@ -172,7 +172,7 @@ func (h *house) opens(t *testing.T, damage func(path string)) {
 	}
 	removeLog(t, data) // all is in the file itself
 	damage(h.database(data))
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: data, Env: []string{farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: data})
 	answering(p, h.station.MQTT)
 	p.AwaitOnline(1042, true)
 	if !p.Unlock(h.access, h.station.StationToken) {

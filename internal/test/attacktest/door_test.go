@@ -22,7 +22,7 @@ func TestAttack_flappingDoors(t *testing.T) {
 	if gatewaytest.Torture() {
 		reports = 60_000
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
 	p.AddAccount()
 	access, _ := p.Login()
 	hostile, good := p.Enrol(1), p.Enrol(2)

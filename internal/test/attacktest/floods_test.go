@@ -94,7 +94,6 @@ func newSiege(t *testing.T) *siege {
 		f.attacker.Command("ip", "addr", "add", fmt.Sprintf("10.77.2.%d/24", 3+i), "dev", "there")
 	}
 	launch := gatewaytest.Launch{Log: unread(t), Env: []string{
-		farDeadline,
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_TLS_LISTEN=0.0.0.0:0",
 		"GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_MQTT_TLS_LISTEN=0.0.0.0:0",
 	}}
@@ -282,7 +281,7 @@ func (f *siege) crowd(ctx context.Context, n int, open func(i int) net.Conn) {
 	}
 }
 
-// begins returns what an attack calls whenever it has done something.
+// begins returns a function that an attack calls after each step.
 func (f *siege) begins(ctx context.Context) func() {
 	return sync.OnceFunc(func() {
 		select {

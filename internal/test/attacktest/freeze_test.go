@@ -22,9 +22,6 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// farDeadline is for gateways whose commands may take the time that a slow machine takes.
-const farDeadline = "GATEHOUSE_UNLOCK_TTL=60s"
-
 // isolated is [gatewaytest.InNamespaces] for tests that need these programs there.
 func isolated(t *testing.T, programs ...string) bool {
 	t.Helper()

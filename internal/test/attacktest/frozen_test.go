@@ -35,7 +35,7 @@ func TestAttack_frozenDisk_watchdog(t *testing.T) {
 	p := gatewaytest.Exec(t, gatewaytest.Launch{
 		Data: filepath.Join(disk.Dir, "data"),
 		Env: []string{
-			farDeadline, "NOTIFY_SOCKET=" + signs.path, "WATCHDOG_USEC=" + strconv.Itoa(int(watchdogPatience.Microseconds())),
+			"NOTIFY_SOCKET=" + signs.path, "WATCHDOG_USEC=" + strconv.Itoa(int(watchdogPatience.Microseconds())),
 		},
 	})
 	p.AddAccount()
@@ -100,7 +100,7 @@ func TestAttack_frozenDisk_start(t *testing.T) {
 	}
 	const base = "http://127.0.0.1:18080"
 	p := gatewaytest.Exec(t, gatewaytest.Launch{
-		Data: filepath.Join(disk.Dir, "data"), Env: []string{farDeadline, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:18080"},
+		Data: filepath.Join(disk.Dir, "data"), Env: []string{"GATEHOUSE_HTTP_LISTEN=127.0.0.1:18080"},
 	})
 	p.AddAccount()
 	issued := p.Enrol(1042)
@@ -212,7 +212,7 @@ func TestAttack_frozenDisk_everyStep(t *testing.T) {
 	signs := watchdog(t)
 	data := filepath.Join(disk.Dir, "data")
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: data, Env: []string{
-		farDeadline, "NOTIFY_SOCKET=" + signs.path, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:18081", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:18443",
+		"NOTIFY_SOCKET=" + signs.path, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:18081", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:18443",
 	}})
 	p.AddAccount()
 	issued := p.Enrol(1042)

@@ -64,7 +64,7 @@ func TestAttack_withdrawalOnFullDisk(t *testing.T) {
 	if disk == "" {
 		return
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data"), Env: []string{farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	p.AddAccount()
 	one, two := p.Enrol(1), p.Enrol(2)
 	ctx, members := t.Context(), adminapi.Members{Accounts: []site.Email{gatewaytest.Email}}
@@ -120,7 +120,7 @@ func TestAttack_fullDisk_flapping(t *testing.T) {
 	if disk == "" {
 		return
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data"), Env: []string{farDeadline}})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	p.AddAccount()
 	var site strings.Builder // too large for what is left
 	for id := range 2000 {

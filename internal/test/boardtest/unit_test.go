@@ -52,8 +52,7 @@ func (b *board) dropIn(name, text string) {
 }
 
 // hurryWatchdog makes systemd wait 30 s for a sign of life, not a minute, which is longer than
-// any load keeps the gateway from one. It feeds the watchdog and reports its status six
-// times as often.
+// any load keeps the gateway from one. The gateway then sends signs more often.
 func (b *board) hurryWatchdog() {
 	b.Helper()
 	b.dropIn("watchdog", "[Service]\nWatchdogSec=30\n")

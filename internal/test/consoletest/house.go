@@ -48,7 +48,7 @@ func NewEmptyHouse(t testing.TB, env ...string) *House {
 	}
 	address := free[0]
 	// An empty list of addresses for plain HTTP is not possible; nothing uses that one.
-	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + free[1], "GATEHOUSE_UNLOCK_TTL=1m", "TZ=UTC"}, env...)
+	env = append([]string{"GATEHOUSE_HTTP_TLS_LISTEN=" + address, "GATEHOUSE_MQTT_LISTEN=" + free[1], "TZ=UTC"}, env...)
 	return &House{Program: gatewaytest.Exec(t, gatewaytest.Launch{Env: env}), Origin: "https://" + address}
 }
 

@@ -255,7 +255,7 @@ func (g *Gateway) AwaitRecord(what string, match func(site.Record) bool) (found 
 	return found
 }
 
-// Await is [await.Until]; the log of the gateway follows the failure.
+// Await is [await.Until] for the test of this gateway.
 func (g *Gateway) Await(what string, ok func() bool) {
 	g.T.Helper()
 	await.Until(g.T, what, ok)
