@@ -31,6 +31,7 @@ func (m *machine) connect(ctx context.Context, name string) (*client, error) {
 		if c.http == nil {
 			pem, _, err := get(ctx, plain, "http://"+m.http+"/ca.crt", "")
 			if err != nil {
+				plain.Timeout = min(2*plain.Timeout, 12*attempt) // for a machine that is slower still
 				return err
 			}
 			if c.http, err = trusting(pem, name); err != nil {
