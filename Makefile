@@ -7,11 +7,11 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath -buildvcs=false -ldflags=-w
 
-STEP =
-NAME =
-COUNT =
-FOR =
-LOAD =
+STEP ?=
+NAME ?=
+COUNT ?=
+FOR ?=
+LOAD ?=
 export COUNT FOR LOAD
 
 help: ## show this list
