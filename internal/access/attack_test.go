@@ -157,7 +157,7 @@ func besieged(t *testing.T) *house {
 	h := open(t, func(c *access.Config) { c.Clock, c.HashSlots = processClock{}, 1 })
 	h.WrapDerive(func(access.Derive) access.Derive {
 		return func(password, salt []byte, _, _ uint32, _ uint8, _ uint32) []byte {
-			<-time.After(hashTime) // of the bubble
+			<-time.After(hashTime) // in the bubble
 			sum := sha256.Sum256(append(append([]byte{}, salt...), password...))
 			return sum[:]
 		}
@@ -180,12 +180,12 @@ func (h *house) lay(t *testing.T, attackers []attacker) (stop func()) {
 			for n := 0; ctx.Err() == nil; n++ {
 				_, err := h.Login(ctx, a.email(n), a.password, a.from)
 				if fault.Is(err, fault.Throttled) {
-					<-time.After(a.rest) // of the bubble
+					<-time.After(a.rest) // in the bubble
 				}
 			}
 		})
 	}
-	<-time.After(siegeBefore) // of the bubble
+	<-time.After(siegeBefore) // in the bubble
 	return func() { cancel(); all.Wait() }
 }
 
@@ -202,6 +202,6 @@ func (h *house) insist(from netip.Addr, within time.Duration) {
 			h.t.Errorf("not logged in within %s: %v, come back after %s", within, err, fault.RetryAfter(err))
 			return
 		}
-		<-time.After(fault.RetryAfter(err)) // of the bubble
+		<-time.After(fault.RetryAfter(err)) // in the bubble
 	}
 }

@@ -182,7 +182,7 @@ func (r *runner) verdict() error {
 // Bounds of what the terminal shows; the file of the step has the rest.
 const (
 	maxShown = 5  // failures
-	maxLines = 60 // of each
+	maxLines = 60 // lines of each failure
 )
 
 // longLines scans lines of up to 16 MiB.

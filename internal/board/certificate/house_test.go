@@ -89,7 +89,7 @@ func (h *house) Now() time.Time {
 	if h.since.IsZero() {
 		return h.time
 	}
-	return h.time.Add(time.Since(h.since)) // of the bubble
+	return h.time.Add(time.Since(h.since)) // in the bubble
 }
 
 func (h *house) Trusted() bool {

@@ -374,7 +374,7 @@ func trickle(c *client, b []byte, pause time.Duration) {
 		if _, err := c.conn.Write([]byte{one}); err != nil {
 			return
 		}
-		time.Sleep(pause) // of the bubble
+		time.Sleep(pause) // in the bubble
 	}
 }
 

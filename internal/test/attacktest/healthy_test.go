@@ -24,7 +24,7 @@ type healthy struct {
 	done chan struct{} // closed when the app has ended; what follows is its own before
 
 	asked, lost int    // requests, and those without the answer true
-	first       string // what was wrong with the first that was lost
+	first       string // the error of the first lost unlock
 }
 
 // startHealthy enrols the station, connects it, waits until the app has opened its door,

@@ -165,7 +165,7 @@ func TestAttack_login(t *testing.T) {
 			t.Errorf("%d wrong passwords from %s were tried, %d are allowed", tries, from, most)
 		}
 	}
-	lockOut(gateLocal, gateLocal) // what comes over loopback is refused when it is wrong
+	lockOut(gateLocal, gateLocal) // wrong passwords over loopback are refused too
 	owner(t, gateLocal, gateLocal, false)
 
 	lockOut("10.66.4.1", gateIPv4) // by its owner's own mistakes, until the administrator helps
