@@ -130,23 +130,6 @@ func isReadable(conn net.Conn, wait bool) bool {
 	return err == nil && readable
 }
 
-// HungUp reports whether the client has closed or reset a connection, even if there are
-// bytes before that which were not read yet (poll(2), POLLRDHUP). False if that cannot be
-// known.
-func HungUp(conn net.Conn) bool {
-	handle := handleOf(conn)
-	if handle == nil {
-		return false
-	}
-	over := false
-	err := handle.Control(func(fd uintptr) {
-		poll := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor is small
-		n, err := unix.Poll(poll[:], 0)
-		over = err == nil && n > 0 // the kernel adds POLLHUP and POLLERR by itself
-	})
-	return over || err != nil
-}
-
 // handleOf returns the descriptor of a connection; nil if it has none.
 func handleOf(conn net.Conn) syscall.RawConn {
 	c, ok := layer[syscall.Conn](conn)

@@ -22,3 +22,6 @@ func (h *Handshakes) Free() int {
 
 // TakeTurn waits for the turn of c.
 func (c *Conn) TakeTurn() bool { return c.await() }
+
+// RoundTrip is the estimate behind [Acknowledge].
+var RoundTrip = roundTrip

@@ -80,13 +80,23 @@ type Request struct {
 	Lock           site.LockID    // 0 likewise
 	IdempotencyKey string         // "" or up to MaxKey bytes
 	WaitResult     bool           // wait for the station's own result, not only its acknowledgement
-	Waiting        func() bool    // called last before the command is sent: whether the client still waits; nil: as long as ctx lasts
+	Client         Client         // waits for the answer; nil: until ctx ends
 	Accepted       time.Time      // when the request came in, with a monotonic reading; zero: now
 
 	// For commands that bring their own end and right with them, as those of the cloud do.
 	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
 	MayLeave func() bool // asked last before the command leaves; nil: nothing more to ask. Quick
 	JTI      string      // the cloud's id of it, which [Service.Claim] has claimed
+}
+
+// Client is the caller that waits for the answer to a request; package kit satisfies it.
+type Client interface {
+	// Heard returns when the end of a client has arrived that had gone before its request
+	// arrived, when ctx ends, or at the deadline, whichever is first.
+	Heard(ctx context.Context, deadline time.Time)
+	// Waiting reports whether the client still waits. It is called last before the command
+	// is sent. Quick.
+	Waiting() bool
 }
 
 // MaxKey is the longest idempotency key, in bytes.
@@ -245,6 +255,9 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 // call sends the command, unless its deadline has passed: then its station is not even
 // asked for. gone reports that nothing was sent because the client had gone.
 func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, gone bool) {
+	if req.Client != nil {
+		req.Client.Heard(ctx, cmd.Deadline)
+	}
 	if !time.Now().Before(cmd.Deadline) {
 		return site.Expired, false
 	}
@@ -273,7 +286,7 @@ func (d *departure) MayLeave() bool {
 	if !d.service.mayOpen(d.request) || !d.service.Permissions.Lives(d.request.Actor) || d.request.MayLeave != nil && !d.request.MayLeave() {
 		return false
 	}
-	waits := d.ctx.Err() == nil && (d.request.Waiting == nil || d.request.Waiting())
+	waits := d.ctx.Err() == nil && (d.request.Client == nil || d.request.Client.Waiting())
 	d.gone = !waits && d.request.Actor.Origin != site.Cloud
 	if !d.gone {
 		d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)

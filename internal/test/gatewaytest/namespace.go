@@ -80,9 +80,24 @@ type Host struct {
 // NewHost makes a host. n, 0 to 255, tells several apart.
 func NewHost(t testing.TB, n int) *Host {
 	t.Helper()
-	h := &Host{t: t, work: make(chan func())}
+	h := bareHost(t)
 	number := strconv.Itoa(n)
 	h.Here, h.device = "10.77."+number+".1", "here"+number
+	var tid int
+	h.Do(func() { tid = unix.Gettid() })
+	runProgram(t, "ip", "link", "add", "here"+number, "type", "veth", "peer", "name", "there", "netns", strconv.Itoa(tid))
+	runProgram(t, "ip", "addr", "add", h.Here+"/24", "dev", "here"+number)
+	runProgram(t, "ip", "link", "set", "here"+number, "up")
+	h.Command("ip", "addr", "add", "10.77."+number+".2/24", "dev", "there")
+	h.Command("ip", "link", "set", "there", "up")
+	h.Command("nft", "add table ip hole; add chain ip hole in { type filter hook input priority 0; }; add chain ip hole out { type filter hook output priority 0; }")
+	return h
+}
+
+// bareHost makes a host without any network.
+func bareHost(t testing.TB) *Host {
+	t.Helper()
+	h := &Host{t: t, work: make(chan func())}
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the namespace with it
 		for f := range h.work {
@@ -90,19 +105,11 @@ func NewHost(t testing.TB, n int) *Host {
 		}
 	}()
 	t.Cleanup(func() { close(h.work) })
-	var tid int
 	h.Do(func() {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("making a network namespace: %v", err)
 		}
-		tid = unix.Gettid()
 	})
-	runProgram(t, "ip", "link", "add", "here"+number, "type", "veth", "peer", "name", "there", "netns", strconv.Itoa(tid))
-	runProgram(t, "ip", "addr", "add", h.Here+"/24", "dev", "here"+number)
-	runProgram(t, "ip", "link", "set", "here"+number, "up")
-	h.Command("ip", "addr", "add", "10.77."+number+".2/24", "dev", "there")
-	h.Command("ip", "link", "set", "there", "up")
-	h.Command("nft", "add table ip hole; add chain ip hole in { type filter hook input priority 0; }; add chain ip hole out { type filter hook output priority 0; }")
 	return h
 }
 

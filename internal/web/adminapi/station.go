@@ -98,7 +98,7 @@ func (a *API) unlock(x *kit.Exchange) error {
 	x.Opening()
 	answer, err := a.Unlock(x.Req.Context(), unlock.Request{
 		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: waitResult,
-		Accepted: x.Req.Start, Waiting: x.Waiting,
+		Accepted: x.Req.Start, Client: x,
 	})
 	if err != nil {
 		return err

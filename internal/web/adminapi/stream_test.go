@@ -332,7 +332,7 @@ func TestHandler_unlockExchange(t *testing.T) {
 	if got.status != 200 || body.Len() > 0 {
 		t.Errorf("an unlock: %d, %d bytes unread", got.status, body.Len())
 	}
-	if seen.Waiting == nil || seen.Accepted.Before(before) || seen.Accepted.After(time.Now()) {
+	if seen.Client == nil || seen.Accepted.Before(before) || seen.Accepted.After(time.Now()) {
 		t.Errorf("it was asked for as %+v", seen)
 	}
 }

@@ -58,7 +58,7 @@ func (a *API) open(x *kit.Exchange, waitResult bool) (unlock.Answer, error) {
 	answer, err := a.Unlocker.Unlock(x.Req.Context(), unlock.Request{
 		Actor: x.Req.Actor, Station: st.ID, Lock: lock,
 		IdempotencyKey: key, WaitResult: waitResult, Accepted: x.Req.Start,
-		Waiting: x.Waiting,
+		Client: x,
 	})
 	if fault.Is(err, fault.NotFound) {
 		err = a.errUnlock(x.Req.Actor, st.ID)

@@ -61,6 +61,7 @@ type Exchange struct {
 	place   admission.Place // among the requests in flight
 	working bool            // the gateway works on it
 	urgent  bool            // handshakes wait for it
+	heard   time.Time       // when the end of its client has arrived, if the client had gone before; zero: it has
 }
 
 // begin sets what every response carries. Cache-Control is everywhere, because nearly

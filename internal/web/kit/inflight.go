@@ -44,14 +44,9 @@ func (x *Exchange) work() {
 func (x *Exchange) Opening() {
 	x.work()
 	x.urgent = x.kit.handshakes.Yield()
-}
-
-// Waiting reports whether the client still waits for the answer. A request may have
-// waited in a dead link, or in the socket of a frozen process, with the client's FIN right
-// after it. The request's context ends when net/http has read the FIN, which takes a
-// moment; the kernel knows it at once.
-func (x *Exchange) Waiting() bool {
-	return x.Req.Context().Err() == nil && !admission.HungUp(x.conn)
+	if c := x.conn; c.Conn != nil && !c.address.IsLoopback() && time.Since(c.accepted) > provenAge {
+		x.heard = time.Now().Add(admission.Acknowledge(c))
+	}
 }
 
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"gatehouse/internal/board/admission"
 )
@@ -26,7 +28,7 @@ func (s *Service) Accept() (net.Conn, error) {
 			s.kit.metrics.Refused("http-accept")
 			return nil, passing{err}
 		}
-		c := &Conn{Conn: inner, kit: s.kit, address: admission.Address(inner.RemoteAddr())}
+		c := &Conn{Conn: inner, kit: s.kit, address: admission.Address(inner.RemoteAddr()), accepted: time.Now()}
 		if s.secure != nil && s.kit.handshakes != nil {
 			c.Conn = s.kit.handshakes.Conn(inner)
 		}
@@ -59,6 +61,10 @@ type Conn struct {
 	address netip.Addr
 	place   admission.Place
 	writing sync.Mutex // held while something is written
+
+	accepted time.Time
+	taken    atomic.Uint64 // bytes that Read has returned
+	reading  atomic.Bool   // Read waits for the client
 }
 
 // Read implements [net.Conn]. It waits while something is written: a client that does not
@@ -69,7 +75,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:gocritic,staticcheck // it only waits
 	runtime.Gosched()
-	return c.Conn.Read(p)
+	c.reading.Store(true)
+	n, err := c.Conn.Read(p)
+	c.reading.Store(false)
+	c.taken.Add(uint64(n)) //nolint:gosec // not negative
+	return n, err
 }
 
 // Write implements [net.Conn].
