@@ -279,7 +279,7 @@ const (
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
-	g.link = stationlink.New(g.stations, g.metrics, g.log)
+	g.link = stationlink.New(g.stations, g.conditions, g.metrics, g.log)
 	handler := &stationHandler{Link: g.link, conditions: g.conditions}
 	g.stations.OnRevoked(func(id site.StationID) {
 		g.link.Disconnect(id)

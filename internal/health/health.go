@@ -57,6 +57,7 @@ const (
 	CloudClock          Code = "cloud-clock"
 
 	StationPacketSize Code = "station-packet-size"
+	StationClock      Code = "station-clock"
 
 	HomeAssistantDown Code = "homeassistant-down"
 

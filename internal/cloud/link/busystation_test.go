@@ -9,6 +9,7 @@ import (
 
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -17,7 +18,7 @@ import (
 // commands of the cloud until their deadline; a local unlock does not wait for them.
 func TestCommands_handle_localUnlockBeside(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		wire := stationlink.New(anyone{}, metric.New(), slog.New(slog.DiscardHandler))
+		wire := stationlink.New(anyone{}, &health.Registry{}, metric.New(), slog.New(slog.DiscardHandler))
 		if err := wire.Connected(hardware{link: wire}); err != nil {
 			t.Fatal(err)
 		}

@@ -79,8 +79,9 @@ type Handler interface {
 	// Heard comes for every packet after CONNECT, before it is acted upon.
 	Heard(c stationlink.Conn)
 	// Received comes for each message to a topic that [stationlink.Topics] allow, before
-	// it is acknowledged. The payload may be kept.
-	Received(c stationlink.Conn, topic string, payload []byte)
+	// it is acknowledged. The payload may be kept. again reports whether the station says
+	// that it has sent the message before (DUP).
+	Received(c stationlink.Conn, topic string, payload []byte, again bool)
 	// Acknowledged comes for each PUBACK, whether or not a command bears that
 	// packet id; reason is 0 in MQTT 3.1.1.
 	Acknowledged(c stationlink.Conn, packetID uint16, reason byte)

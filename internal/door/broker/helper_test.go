@@ -93,7 +93,7 @@ func (r *recorder) Heard(conn stationlink.Conn) {
 	r.heard[c]++
 }
 
-func (r *recorder) Received(conn stationlink.Conn, topic string, payload []byte) {
+func (r *recorder) Received(conn stationlink.Conn, topic string, payload []byte, again bool) {
 	c, kind := conn.(*broker.Conn), topic[strings.LastIndex(topic, "/")+1:]
 	r.add(event{kind: kind, conn: c, text: string(payload)})
 	if kind == "report" && r.onReport != nil {

@@ -129,6 +129,6 @@ func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
 
 // OnPublish implements [mqtt.Hook]: the message goes to the handler alone; mochi acknowledges it.
 func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	h.server.cfg.Handler.Received(connOf(cl), pk.TopicName, pk.Payload)
+	h.server.cfg.Handler.Received(connOf(cl), pk.TopicName, pk.Payload, pk.FixedHeader.Dup)
 	return pk, packets.CodeSuccessIgnore
 }

@@ -21,11 +21,17 @@ type wire struct {
 	// the cloud.
 	local, cloud []chan struct{}
 
+	// order is held while a report or a result of this connection is applied, so that none
+	// is applied after another connection has taken its place.
+	order    sync.Mutex
+	replaced bool // order guards it
+
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
 	lastID  uint16
 	calls   map[uint16]*call // by packet id: without an answer, or without an acknowledgement
 	uptimes uptimes
+	results bool // the station has stated that it answers each command by a result
 }
 
 func newWire(l *Link, c Conn) *wire {
@@ -37,7 +43,7 @@ func newWire(l *Link, c Conn) *wire {
 	return &wire{
 		link: l, conn: c, gone: make(chan struct{}),
 		local: []chan struct{}{whole}, cloud: []chan struct{}{half, whole},
-		calls: make(map[uint16]*call),
+		calls: make(map[uint16]*call), uptimes: uptimes{judge: judge{began: l.clock()}},
 	}
 }
 
@@ -132,8 +138,9 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 		case a := <-c.done:
 			return w.conclude(c, a)
 		case <-patience.C:
-			if w.hasAcknowledged(c) {
-				return w.conclude(c, w.giveUp(c))
+			if w.hasOnlyAcknowledged(c) {
+				a, _ := w.giveUp(c)
+				return w.conclude(c, a)
 			}
 		case <-timer.C:
 			return w.expire(c)
@@ -145,10 +152,12 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 // command that the station has acknowledged: its answer, too, has to be in time.
 func (c *call) reserve() time.Duration { return min(c.rest/10, 250*time.Millisecond) }
 
-func (w *wire) hasAcknowledged(c *call) bool {
+// hasOnlyAcknowledged reports whether the acknowledgement of a command is its answer, if no
+// other comes: the station has stated no more.
+func (w *wire) hasOnlyAcknowledged(c *call) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return c.acked
+	return c.acked && !w.results
 }
 
 // depart notes that a command is sent with that much time left. It returns the deadline
@@ -169,11 +178,42 @@ func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 	return notAfter, known, patience
 }
 
-// hear notes the station's uptime as a report states it.
-func (w *wire) hear(uptime Uptime) {
+// hear takes over what a report states of its connection, and reports whether the report is
+// old, and whether the fault of the station's clock is another one than before.
+func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.uptimes.add(uptime, w.link.clock())
+	before := w.uptimes.judge.fault
+	old = w.uptimes.add(terms.Uptime, again, w.link.clock())
+	w.results = w.results || terms.Results && !old
+	return old, w.uptimes.judge.fault != before
+}
+
+// clockFault returns what is wrong with the clock of a station; "" on a connection that has
+// ended.
+func (w *wire) clockFault() ClockFault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return ""
+	}
+	return w.uptimes.judge.fault
+}
+
+// apply calls f, unless another connection has taken the place of this one.
+func (w *wire) apply(f func()) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	if !w.replaced {
+		f()
+	}
+}
+
+// replace notes that another connection takes the place of this one.
+func (w *wire) replace() {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.replaced = true
 }
 
 // conclude returns the outcome of a call with an answer. An answer that the station
@@ -184,7 +224,7 @@ func (w *wire) conclude(c *call, a answer) site.Outcome {
 		return a.outcome
 	}
 	w.link.followed(c.command.ID, c.command.Station, c.command.Lock, a.outcome)
-	if c.acked {
+	if w.hasOnlyAcknowledged(c) {
 		return site.Acknowledged
 	}
 	return site.Expired
@@ -193,7 +233,7 @@ func (w *wire) conclude(c *call, a answer) site.Outcome {
 // unsent ends a call whose command was not sent. A connection that took no byte until the
 // deadline is reset.
 func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
-	_ = w.giveUp(c)
+	_, _ = w.giveUp(c)
 	w.answerPacket(c.packetID, site.Failed) // it owes no acknowledgement
 	_, listening := w.conn.Subscribed()
 	switch {
@@ -213,29 +253,30 @@ func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
 // expire ends a call whose deadline has passed. Unless the station has
 // acknowledged it, the connection is reset.
 func (w *wire) expire(c *call) site.Outcome {
-	if a := w.giveUp(c); a.outcome != "" {
+	a, acked := w.giveUp(c)
+	switch {
+	case a.outcome != "":
 		return w.conclude(c, a)
+	case !acked:
+		w.conn.Reset("command not acknowledged in time")
 	}
-	w.conn.Reset("command not acknowledged in time")
 	return site.Expired
 }
 
-// giveUp drops a call. It returns the answer that came first; the zero answer if none
-// did.
-func (w *wire) giveUp(c *call) answer {
+// giveUp drops a call. It returns the answer that came first, the zero answer if none
+// did, and whether the station has acknowledged the command.
+func (w *wire) giveUp(c *call) (a answer, acked bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.settle(c)
-	acked := c.acked
-	w.mu.Unlock()
 	select {
-	case a := <-c.done:
-		return a
+	case a = <-c.done:
 	default:
+		if c.acked && !w.results {
+			a.outcome = site.Acknowledged
+		}
 	}
-	if acked {
-		return answer{outcome: site.Acknowledged}
-	}
-	return answer{}
+	return a, c.acked
 }
 
 // add adds the call and assigns it a packet id that is not in use; false when the
@@ -256,8 +297,9 @@ func (w *wire) add(c *call) bool {
 }
 
 // answerPacket makes room for another command at QoS 1, and ends the call with that packet
-// id, unless it waits for the station's result and the packet only acknowledges it, in
-// time. An acknowledgement of nothing that was sent changes nothing.
+// id, unless it waits for the station's result and the packet only acknowledges it: always
+// for a station that answers by results, else in time. An acknowledgement of nothing that
+// was sent changes nothing.
 func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +308,8 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 		return
 	}
 	c.free()
-	if !c.answered && c.wantResult && outcome == site.Acknowledged && w.left(c) > c.reserve() {
+	waits := w.results || c.wantResult && w.left(c) > c.reserve()
+	if !c.answered && outcome == site.Acknowledged && waits {
 		c.acked = true
 		return
 	}
@@ -323,7 +366,7 @@ func (w *wire) end() {
 	for _, c := range w.calls {
 		switch {
 		case c.answered:
-		case c.acked:
+		case c.acked && !w.results:
 			c.done <- answer{outcome: site.Acknowledged}
 		default:
 			c.done <- answer{outcome: site.Failed}

@@ -19,6 +19,7 @@ import (
 
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/door/station"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -81,6 +82,7 @@ const maxUnacked = 16
 // Link connects the broker with the rules. Its methods are safe for concurrent use.
 type Link struct {
 	presence Presence
+	health   *health.Registry
 	metrics  *metric.Registry
 	log      *slog.Logger
 	noise    *systemlog.Limiter // for errors of stations
@@ -91,12 +93,14 @@ type Link struct {
 	mu     sync.RWMutex                          // mu guards what follows
 	live   map[site.StationID]*wire              // the one live connection of each station
 	events map[site.StationID]*systemlog.Limiter // of each station that ever connected
+
+	reporting sync.Mutex // held while the condition of the clocks is raised or cleared, so that the last state stays
 }
 
 // New returns a link without connections. It drops late answers until Follow is called.
-func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
+func New(presence Presence, conditions *health.Registry, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
-		presence: presence, metrics: metrics, log: log,
+		presence: presence, health: conditions, metrics: metrics, log: log,
 		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
 		events:   make(map[site.StationID]*systemlog.Limiter),
 		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },
@@ -119,7 +123,8 @@ func (l *Link) Connected(c Conn) error {
 	l.mu.Unlock()
 	if old != nil {
 		old.conn.Reset("taken over")
-		old.end()
+		old.replace()
+		l.finish(old)
 	}
 	if err := l.presence.Connected(c.Station(), c.Number(), c.Generation(), c.Remote()); err != nil {
 		l.forget(c)
@@ -147,7 +152,16 @@ func (l *Link) forget(c Conn) {
 	}
 	l.mu.Unlock()
 	if present {
-		w.end()
+		l.finish(w)
+	}
+}
+
+// finish ends the calls of a connection, and with it the fault of a clock.
+func (l *Link) finish(w *wire) {
+	faulty := w.clockFault() != ""
+	w.end()
+	if faulty {
+		l.reportClocks()
 	}
 }
 
@@ -180,25 +194,32 @@ func (l *Link) Heard(c Conn) {
 	}
 }
 
-// Received handles a message that a station has published to one of its [Topics].
-func (l *Link) Received(c Conn, topic string, payload []byte) {
+// Received handles a message that a station has published to one of its [Topics]; again
+// reports whether its library says that it has sent it before (DUP).
+func (l *Link) Received(c Conn, topic string, payload []byte, again bool) {
 	switch t := TopicsOf(c.Station()); topic {
 	case t.report:
-		l.report(c, payload)
+		if w := l.present(c); w != nil {
+			w.apply(func() { l.report(w, payload, again) })
+		}
 	case t.result:
-		l.result(c, payload)
+		l.result(c, payload, again)
 	}
 }
 
-// report handles a report. What is wrong with it is counted by the presence and never
-// ends the connection.
-func (l *Link) report(c Conn, payload []byte) {
-	report, uptime := ParseReport(payload)
-	if err := l.presence.Report(c.Station(), report); err != nil {
-		l.complain("report not understood", c, err)
+// report handles a report. An old one changes nothing. What is wrong with it is counted by
+// the presence and never ends the connection.
+func (l *Link) report(w *wire, payload []byte, again bool) {
+	report, terms := ParseReport(payload)
+	old, changed := w.hear(terms, again)
+	if changed {
+		l.reportClocks()
 	}
-	if w := l.present(c); w != nil {
-		w.hear(uptime)
+	if old {
+		return
+	}
+	if err := l.presence.Report(w.conn.Station(), report); err != nil {
+		l.complain("report not understood", w.conn, err)
 	}
 }
 
@@ -215,27 +236,30 @@ func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
 	w.answerPacket(packetID, outcome)
 }
 
-// result handles a station's result of a command.
-func (l *Link) result(c Conn, payload []byte) {
+// result handles a station's result of a command. One that was sent again and is not known
+// yet is of an earlier connection: it does not state how the lock is now.
+func (l *Link) result(c Conn, payload []byte, again bool) {
 	res, err := parseResult(payload)
 	if err != nil {
 		l.metrics.Refused("result-invalid")
 		l.complain("result not understood", c, err)
 		return
 	}
-	if !l.believe(c, res) {
+	w := l.present(c)
+	if !l.believe(w, c, res) {
 		l.metrics.Refused("result-unknown-command")
 		return
 	}
-	if res.lock != 0 && res.status != "" {
-		l.presence.LockReported(c.Station(), res.lock, res.status)
+	if w != nil && res.lock != 0 && res.status != "" && !again {
+		w.apply(func() { l.presence.LockReported(c.Station(), res.lock, res.status) })
 	}
 }
 
 // believe hands a result to the call that waits for it, or to [Followed]; false
-// when it names no recent command of that station and lock.
-func (l *Link) believe(c Conn, res result) bool {
-	if w := l.present(c); w != nil {
+// when it names no recent command of that station and lock. w is nil for a connection that
+// has been replaced.
+func (l *Link) believe(w *wire, c Conn, res result) bool {
+	if w != nil {
 		if known, right := w.answerCommand(res.id, res.lock, res.outcome); known {
 			return right
 		}

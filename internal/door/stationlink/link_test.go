@@ -15,6 +15,7 @@ import (
 
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/await"
@@ -132,7 +133,7 @@ func (c *conn) state() (sent []uint16, reset string) {
 
 func newLink(testing.TB) (*stationlink.Link, *presence) {
 	p := &presence{}
-	l := stationlink.New(p, metric.New(), slog.New(slog.DiscardHandler))
+	l := stationlink.New(p, &health.Registry{}, metric.New(), slog.New(slog.DiscardHandler))
 	begun := time.Now()
 	l.SetClock(func() time.Duration { return time.Since(begun) }) // the bubble's, where there is one
 	return l, p
@@ -174,11 +175,11 @@ func at(mayLeave func() bool, left func()) departure { return departure{mayLeave
 
 // report and results publish as the station does.
 func report(l *stationlink.Link, c *conn, payload []byte) {
-	l.Received(c, "stations/1042/report", payload)
+	l.Received(c, "stations/1042/report", payload, false)
 }
 
 func results(l *stationlink.Link, c *conn, payload []byte) {
-	l.Received(c, "stations/1042/result", payload)
+	l.Received(c, "stations/1042/result", payload, false)
 }
 
 func yes() bool { return true }
@@ -824,7 +825,7 @@ func FuzzLink_Result(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Add([]byte{0xff})
 	f.Fuzz(func(_ *testing.T, payload []byte) {
-		l := stationlink.New(&presence{}, metric.New(), slog.New(slog.DiscardHandler))
+		l := stationlink.New(&presence{}, &health.Registry{}, metric.New(), slog.New(slog.DiscardHandler))
 		c := &conn{qos: 1}
 		if err := l.Connected(c); err == nil {
 			results(l, c, payload)

@@ -61,7 +61,7 @@ func newGated(t *testing.T) (*stationlink.Link, *gated) {
 		t.Fatal(err)
 	}
 	g := &gated{Service: s}
-	return stationlink.New(g, metric.New(), slog.New(slog.DiscardHandler)), g
+	return stationlink.New(g, &health.Registry{}, metric.New(), slog.New(slog.DiscardHandler)), g
 }
 
 func (g *gated) status() site.StationStatus {

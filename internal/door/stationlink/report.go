@@ -27,15 +27,21 @@ type Uptime struct {
 	Drift        int64 // how far the clock may be off, in millionths, 0 to 50,000
 }
 
+// Terms are what a report states of the connection that it comes on. The zero value states
+// nothing.
+type Terms struct {
+	Uptime  Uptime
+	Results bool // the station answers each command by a result; its PUBACK only says that it has the packet
+}
+
 // ParseReport reads the payload of stations/<id>/report. It reads each field by itself, so
 // that a wrong one stops no other. What the types forbid is refused; whether the values
-// make sense for the station is judged by package station. The uptime belongs to the
-// connection.
-func ParseReport(payload []byte) (*station.Report, Uptime) {
+// make sense for the station is judged by package station.
+func ParseReport(payload []byte) (*station.Report, Terms) {
 	r := fields{report: &station.Report{}}
 	if !utf8.Valid(payload) || json.Unmarshal(payload, &r.raw) != nil || r.raw == nil {
 		r.report.Refuse("it is not a JSON object in UTF-8")
-		return r.report, Uptime{}
+		return r.report, Terms{}
 	}
 	if volts, ok := field[float64](r, "batteryVoltage", "batteryVoltage is not a voltage"); ok {
 		r.report.BatteryVoltage = &volts
@@ -46,7 +52,7 @@ func ParseReport(payload []byte) (*station.Report, Uptime) {
 	if locks, ok := field[[]json.RawMessage](r, "locks", "locks is not a list"); ok {
 		r.readLocks(locks)
 	}
-	return r.report, r.uptime()
+	return r.report, Terms{Uptime: r.uptime(), Results: r.results()}
 }
 
 // fields are the fields of a report by name; of a name that comes twice the last value
@@ -134,4 +140,14 @@ func (r fields) uptime() (u Uptime) {
 		}
 	}
 	return u
+}
+
+// results reads how the station answers commands.
+func (r fields) results() bool {
+	const why = `answers is not "result"`
+	answers, ok := field[string](r, "answers", why)
+	if ok && answers != "result" {
+		r.report.Refuse(why)
+	}
+	return ok && answers == "result"
 }

@@ -11,6 +11,7 @@ import (
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -77,6 +78,10 @@ func TestParseReport(t *testing.T) {
 		`{"uptime":-1}`:                                                                          {"- -  ", false},
 		`{"uptimeDrift":50001}`:                                                                  {"- -  ", false},
 		`{"uptime":0,"uptimeDrift":0}`:                                                           {"- -  ", true},
+		`{"answers":"result","firmware":"1"}`:                                                    {"- 1  ", true},
+		`{"answers":"results","firmware":"1"}`:                                                   {"- 1  ", false},
+		`{"answers":true,"firmware":"1"}`:                                                        {"- 1  ", false},
+		`{"answers":null,"firmware":"1"}`:                                                        {"- 1  ", false},
 	} {
 		r, _ := stationlink.ParseReport([]byte(payload))
 		if got := brief(r); got != c.want {
@@ -91,12 +96,12 @@ func TestParseReport(t *testing.T) {
 // What a station gets wrong is logged; what it gets right is not.
 func TestLink_Received_complains(t *testing.T) {
 	p, log := &presence{}, &bytes.Buffer{}
-	l := stationlink.New(p, metric.New(), slog.New(slog.NewTextHandler(log, nil)))
+	l := stationlink.New(p, &health.Registry{}, metric.New(), slog.New(slog.NewTextHandler(log, nil)))
 	c := connect(t, l, &conn{qos: 1})
 	log.Reset()
 	report(l, c, []byte(`{}`))
-	l.Received(c, "stations/1042/command", []byte(`{}`))
-	l.Received(c, "stations/7/report", []byte(`{}`))
+	l.Received(c, "stations/1042/command", []byte(`{}`), false)
+	l.Received(c, "stations/7/report", []byte(`{}`), false)
 	if log.Len() != 0 {
 		t.Errorf("logged %s", log)
 	}
@@ -159,7 +164,7 @@ func TestParseReport_uptime(t *testing.T) {
 		`{"batteryVoltage":4,"uptime":1e3} `:       stated(1000),
 		`{"locks":[],"uptime":5,"uptimeDrift":{}}`: stated(5),
 	} {
-		if _, got := stationlink.ParseReport([]byte(payload)); got != want {
+		if _, got := stationlink.ParseReport([]byte(payload)); got.Uptime != want {
 			t.Errorf("%s: %+v", payload, got)
 		}
 	}

@@ -33,8 +33,10 @@ type uptimes struct {
 	// readings are those that are, or will be, the greatest bound: the oldest first, each
 	// bounding the clock lower than those before it.
 	readings []reading
-	newest   int64 // the uptime that was stated last, in milliseconds
+	highest  int64 // the greatest uptime that was stated, in milliseconds
 	drift    int64 // that the station has stated, in millionths
+	original bool  // a report has come that was not sent again
+	judge    judge
 }
 
 // reading is one uptime with the time of its arrival.
@@ -46,26 +48,53 @@ type reading struct {
 // bound returns what the station's clock reads at least at a time not before the
 // reading's arrival, in milliseconds, rounded down.
 func (r reading) bound(at time.Duration, drift int64) int64 {
-	elapsed, allowance := int64(at-r.arrival), drift+ownDrift
-	lost := elapsed/1e6*allowance + (elapsed%1e6*allowance+1e6-1)/1e6 // in two parts, so that it never overflows
-	return r.uptime + (elapsed-lost)/1e6
+	elapsed := int64(at - r.arrival)
+	return r.uptime + (elapsed-allowance(elapsed, drift))/1e6
 }
 
-// add adds the uptime of a report that arrived now. If it is less than the one before,
-// the station has restarted, and the readings before are dropped.
-func (u *uptimes) add(stated Uptime, now time.Duration) {
+// most returns the same as if the report had not travelled and the clock were as fast as it
+// may be.
+func (r reading) most(at time.Duration, drift int64) int64 {
+	elapsed := int64(at - r.arrival)
+	return r.uptime + (elapsed+allowance(elapsed, drift))/1e6
+}
+
+// allowance returns how far both clocks may move apart in so many nanoseconds, rounded up.
+func allowance(elapsed, drift int64) int64 {
+	return elapsed/1e6*(drift+ownDrift) + (elapsed%1e6*(drift+ownDrift)+1e6-1)/1e6 // in two parts, so that it never overflows
+}
+
+// add takes over what a report states of the clock, and reports whether the report is old:
+// its uptime is below the highest of its connection, or it was sent again (DUP) and states
+// no higher one, although a report has come that was not. An old report states nothing.
+func (u *uptimes) add(stated Uptime, again bool, now time.Duration) (old bool) {
+	next := reading{uptime: stated.Milliseconds, arrival: now}
+	below := stated.Stated && next.uptime < u.highest
+	switch {
+	case below && (again || !u.judge.returns(u, next)):
+		return true
+	case below:
+		u.readings = nil
+	case again && u.original && !(stated.Stated && next.uptime > u.highest):
+		return true
+	}
+	u.original = u.original || !again
 	if stated.DriftStated {
 		u.drift = stated.Drift
 	}
-	if !stated.Stated {
-		return
+	if stated.Stated {
+		if !below && !again {
+			u.judge.compare(u, next)
+		}
+		u.highest = next.uptime
+		u.keep(next)
 	}
-	if stated.Milliseconds < u.newest {
-		u.readings = u.readings[:0]
-	}
-	u.newest = stated.Milliseconds
-	next := reading{uptime: stated.Milliseconds, arrival: now}
-	n := len(u.readings)
+	return false
+}
+
+// keep adds a reading, where it is or will be the greatest bound.
+func (u *uptimes) keep(next reading) {
+	now, n := next.arrival, len(u.readings)
 	for n > 0 && next.bound(now, u.drift) > u.readings[n-1].bound(now, u.drift) {
 		n--
 	}
@@ -74,6 +103,16 @@ func (u *uptimes) add(stated Uptime, now time.Duration) {
 		u.readings = append(u.readings, next)
 	}
 	u.forget(now)
+}
+
+// best returns the reading with the greatest bound; false where there is none.
+func (u *uptimes) best(now time.Duration) (best reading, ok bool) {
+	for _, r := range u.readings {
+		if !ok || r.bound(now, u.drift) > best.bound(now, u.drift) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
 }
 
 // forget drops the readings that no longer count. It keeps the newest one, however old:
@@ -90,11 +129,10 @@ func (u *uptimes) forget(now time.Duration) {
 }
 
 // notAfter returns a deadline, now or later, in the station's own clock, in milliseconds
-// of its uptime, rounded down; false where the station has reported no uptime.
+// of its uptime, rounded down; false where the station has reported no uptime, or its clock
+// is wrong.
 func (u *uptimes) notAfter(deadline, now time.Duration) (uptime int64, ok bool) {
 	u.forget(now)
-	for _, r := range u.readings {
-		uptime = max(uptime, r.bound(deadline, u.drift))
-	}
-	return uptime, len(u.readings) > 0
+	best, ok := u.best(deadline)
+	return best.bound(deadline, u.drift), ok && u.judge.fault == ""
 }

@@ -46,21 +46,22 @@ func TestLink_Call_notAfter(t *testing.T) {
 		after time.Duration // the last step
 		want  int64         // less the 5000 ms of the deadline; -1: none
 	}{
-		"no report":            {nil, 0, -1},
-		"no uptime":            {[]step{{0, `{"batteryVoltage":4}`}}, 0, -1},
-		"just now":             {[]step{{0, `{"uptime":1000}`}}, 0, 1000 - 1},
-		"a while ago":          {[]step{{0, `{"uptime":1000}`}}, 100 * time.Second, 101_000 - 11},
-		"stated drift":         {[]step{{0, `{"uptime":1000,"uptimeDrift":20000}`}}, 100 * time.Second, 101_000 - 2010 - 101},
-		"drift stated later":   {[]step{{0, `{"uptime":1000}`}, {0, `{"uptimeDrift":20000}`}}, 100 * time.Second, 101_000 - 2010 - 101},
-		"drift of the first":   {[]step{{0, `{"uptime":0,"uptimeDrift":9900}`}, {0, `{"uptime":1000}`}}, 100 * time.Second, 101_000 - 1000 - 50},
-		"the greatest":         {[]step{{0, `{"uptime":10000}`}, {time.Minute, `{"uptime":67000}`}}, time.Second, 71_000 - 7},
-		"the newer":            {[]step{{0, `{"uptime":7000}`}, {time.Minute, `{"uptime":70000}`}}, time.Second, 71_000 - 1},
-		"after two hours":      {[]step{{0, `{"uptime":10000}`}, {half, `{"uptime":1807000}`}}, 3*half + time.Second, 7_208_000 - 541},
-		"within two hours":     {[]step{{0, `{"uptime":10000}`}, {half, `{"uptime":1807000}`}}, 3*half - time.Second, 7_209_000 - 721},
-		"old and alone":        {[]step{{0, `{"uptime":10000}`}}, 24 * time.Hour, 86_410_000 - 8641},
-		"counting anew":        {[]step{{0, `{"uptime":4294967000}`}, {time.Second, `{"uptime":704}`}}, 0, 704 - 1},
-		"counting anew, twice": {[]step{{0, `{"uptime":900000}`}, {time.Second, `{"uptime":700}`}, {time.Second, `{"uptime":1699}`}}, 0, 1700 - 1},
-		"the longest":          {[]step{{0, fmt.Sprintf(`{"uptime":%d}`, int64(1<<53))}}, time.Hour, 1<<53 + 3_600_000 - 361},
+		"no report":          {nil, 0, -1},
+		"no uptime":          {[]step{{0, `{"batteryVoltage":4}`}}, 0, -1},
+		"just now":           {[]step{{0, `{"uptime":1000}`}}, 0, 1000 - 1},
+		"a while ago":        {[]step{{0, `{"uptime":1000}`}}, 100 * time.Second, 101_000 - 11},
+		"stated drift":       {[]step{{0, `{"uptime":1000,"uptimeDrift":20000}`}}, 100 * time.Second, 101_000 - 2010 - 101},
+		"drift stated later": {[]step{{0, `{"uptime":1000}`}, {0, `{"uptimeDrift":20000}`}}, 100 * time.Second, 101_000 - 2010 - 101},
+		"drift of the first": {[]step{{0, `{"uptime":0,"uptimeDrift":9900}`}, {0, `{"uptime":1000}`}}, 100 * time.Second, 101_000 - 1000 - 50},
+		"the greatest":       {[]step{{0, `{"uptime":10000}`}, {time.Minute, `{"uptime":67000}`}}, time.Second, 71_000 - 7},
+		"the newer":          {[]step{{0, `{"uptime":7000}`}, {time.Minute, `{"uptime":70000}`}}, time.Second, 71_000 - 1},
+		"after two hours":    {[]step{{0, `{"uptime":10000}`}, {half, `{"uptime":1807000}`}}, 3*half + time.Second, 7_208_000 - 541},
+		"within two hours":   {[]step{{0, `{"uptime":10000}`}, {half, `{"uptime":1807000}`}}, 3*half - time.Second, 7_209_000 - 721},
+		"old and alone":      {[]step{{0, `{"uptime":10000}`}}, 24 * time.Hour, 86_410_000 - 8641},
+		"old":                {[]step{{0, `{"uptime":900000}`}, {time.Second, `{"uptime":700,"uptimeDrift":50000}`}, {time.Second, `{"uptime":1699}`}}, 0, 902_000 - 1},
+		"wrapped":            {[]step{{0, `{"uptime":4294967000}`}, {time.Second, `{"uptime":704}`}}, 0, -1},
+		"gone back":          {[]step{{0, `{"uptime":900000}`}, {time.Second, `{"uptime":700}`}, {6 * time.Second, `{"uptime":6700}`}}, 0, -1},
+		"the longest":        {[]step{{0, fmt.Sprintf(`{"uptime":%d}`, int64(1<<53))}}, time.Hour, 1<<53 + 3_600_000 - 361},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

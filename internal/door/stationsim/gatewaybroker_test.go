@@ -89,7 +89,7 @@ func (b *realBroker) Disconnected(c stationlink.Conn, _ string) {
 
 func (b *realBroker) Heard(stationlink.Conn) {}
 
-func (b *realBroker) Received(c stationlink.Conn, topic string, payload []byte) {
+func (b *realBroker) Received(c stationlink.Conn, topic string, payload []byte, again bool) {
 	if strings.HasSuffix(topic, "/report") {
 		b.report(c, payload)
 	} else {

@@ -28,8 +28,12 @@ type Station struct {
 
 // The MQTT control packets that are used here, as the first byte of a packet.
 const (
-	connect    = 0x10
-	connack    = 0x20
+	connect = 0x10
+	connack = 0x20
+	publish = 0x32 // at QoS 1
+
+	publishAgain = 0x3a // with DUP
+
 	puback     = 0x40
 	subscribe  = 0x82
 	suback     = 0x90
@@ -242,15 +246,27 @@ func (s *Station) Publish(topic string, payload []byte) {
 	}
 }
 
+// PublishAgain is Publish of what a library has kept and sends again (DUP).
+func (s *Station) PublishAgain(topic string, payload []byte) {
+	s.T.Helper()
+	if err := s.tryPublish(publishAgain, topic, payload); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // TryPublish is Publish for goroutines other than the test's.
 func (s *Station) TryPublish(topic string, payload []byte) error {
+	return s.tryPublish(publish, topic, payload)
+}
+
+func (s *Station) tryPublish(first byte, topic string, payload []byte) error {
 	s.packetID++
 	body := text(nil, "stations/"+s.Login.ClientID[len("station-"):]+"/"+topic)
 	body = binary.BigEndian.AppendUint16(body, s.packetID)
 	if s.Version == 5 {
 		body = append(body, 0)
 	}
-	return s.TrySend(0x32, append(body, payload...))
+	return s.TrySend(first, append(body, payload...))
 }
 
 // Ping sends a PINGREQ and does not wait.

@@ -1,0 +1,106 @@
+package stationlink_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/door/stationlink"
+	"gatehouse/internal/site"
+)
+
+const byResult = `{"answers":"result"}`
+
+// A station that answers by results opens a door only with a "done" within the deadline,
+// whatever its library has acknowledged before.
+func TestLink_Call_answersByResult(t *testing.T) {
+	type station struct {
+		*stationlink.Link
+		t  *testing.T
+		k  *conn
+		id uint16
+	}
+	says := func(s station, word string) { results(s.Link, s.k, result(s.t, command, word)) }
+	for name, c := range map[string]struct {
+		before string // the report before the command
+		answer func(s station)
+		want   site.Outcome
+		reset  bool
+	}{
+		"puback alone":        {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0) }, site.Expired, false},
+		"puback, done":        {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); says(s, "done") }, site.Done, false},
+		"puback, refused":     {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); says(s, "refused") }, site.Refused, false},
+		"puback, failed":      {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); says(s, "failed") }, site.Failed, false},
+		"done, puback":        {byResult, func(s station) { says(s, "done"); s.Acknowledged(s.k, s.id, 0) }, site.Done, false},
+		"refused, puback":     {byResult, func(s station) { says(s, "refused"); s.Acknowledged(s.k, s.id, 0) }, site.Refused, false},
+		"a code that refuses": {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0x83) }, site.Refused, false},
+		"a code, then done":   {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0x10); says(s, "done") }, site.Done, false},
+		"silence":             {byResult, func(station) {}, site.Expired, true},
+		"puback, lost":        {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); s.Disconnected(s.k, "lost") }, site.Failed, false},
+		"done at the last moment": {byResult, func(s station) {
+			s.Acknowledged(s.k, s.id, 0)
+			<-time.After(5*time.Second - time.Millisecond)
+			says(s, "done")
+		}, site.Done, false},
+		"done after it": {byResult, func(s station) {
+			s.Acknowledged(s.k, s.id, 0)
+			<-time.After(5 * time.Second)
+			says(s, "done")
+		}, site.Expired, false},
+		"puback at the last moment": {byResult, func(s station) {
+			<-time.After(5*time.Second - time.Millisecond)
+			s.Acknowledged(s.k, s.id, 0)
+		}, site.Expired, false},
+		"stated while the command is under way": {`{}`, func(s station) {
+			report(s.Link, s.k, []byte(byResult))
+			s.Acknowledged(s.k, s.id, 0)
+		}, site.Expired, false},
+		"not stated again": {byResult, func(s station) {
+			report(s.Link, s.k, []byte(`{"uptime":7}`))
+			s.Acknowledged(s.k, s.id, 0)
+		}, site.Expired, false},
+		"another word": {`{"answers":"puback"}`, func(s station) { s.Acknowledged(s.k, s.id, 0) }, site.Acknowledged, false},
+		"a wrong type": {`{"answers":["result"]}`, func(s station) { s.Acknowledged(s.k, s.id, 0) }, site.Acknowledged, false},
+		"taken back": {byResult, func(s station) {
+			report(s.Link, s.k, []byte(`{"answers":"puback"}`))
+			s.Acknowledged(s.k, s.id, 0)
+		}, site.Expired, false},
+	} {
+		for _, wantResult := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, _ := newLink(t)
+					l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return true })
+					k := &conn{qos: 1}
+					k.onSend = func(id uint16) { go c.answer(station{l, t, k, id}) }
+					connect(t, l, k)
+					report(l, k, []byte(c.before))
+					if got := l.Call(cmd(5*time.Second), wantResult, at(yes, noop)); got != c.want {
+						t.Errorf("outcome %s, want %s", got, c.want)
+					}
+					if _, reset := k.state(); (reset != "") != c.reset {
+						t.Errorf("reset %q, want a reset: %v", reset, c.reset)
+					}
+					synctest.Wait()
+				})
+			})
+		}
+	}
+}
+
+// What a station has stated of its answers is not known of its next connection, nor stated by
+// a report that is old.
+func TestLink_Call_answersOfAnotherConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		report(l, connect(t, l, &conn{number: 1, qos: 1}), []byte(byResult))
+		k := &conn{number: 2, qos: 1}
+		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+		connect(t, l, k)
+		report(l, k, []byte(`{"uptime":1000}`))
+		report(l, k, []byte(`{"uptime":999,"answers":"result"}`))
+		if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged {
+			t.Errorf("outcome %s", got)
+		}
+	})
+}

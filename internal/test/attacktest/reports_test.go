@@ -1,0 +1,87 @@
+package attacktest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+)
+
+// A library sends a report of a minute ago again, behind a newer one: neither the station's
+// clock nor its doors go back.
+func TestAttack_oldReport(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	s := p.Dial(issued.MQTT)
+	const newest = 500_000
+	s.Publish("report", fmt.Appendf(nil, `{"uptime":%d,"locks":[{"lockId":"lock-1","status":"locked","door":"closed"}]}`, newest))
+	began := time.Now()
+	old := []byte(`{"uptime":440000,"batteryVoltage":1,"locks":[{"lockId":"lock-1","status":"locked","door":"open"}]}`)
+	s.Publish("report", old)
+	s.PublishAgain("report", old)
+	s.PublishAgain("report", []byte(`{"locks":[{"lockId":"lock-1","door":"open"}]}`))
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Admin.Unlock(t.Context(), 1042, 1)
+		done <- err
+	}()
+	c := s.Command()
+	passed := time.Since(began).Milliseconds() // real time: more of it only allows a later notAfter
+	ttl := (time.Duration(c.TTL) * time.Second).Milliseconds()
+	if c.NotAfter < newest+ttl-1000 || c.NotAfter > newest+passed+ttl+1000 {
+		t.Errorf("notAfter is %d ms after the newest report, %d ms of which have passed; the ttl is %d ms", c.NotAfter-newest, passed, ttl)
+	}
+	s.Result(c, "done", "unlocked")
+	s.Ack(c)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	station, err := p.Admin.Station(t.Context(), 1042)
+	if err != nil || station.Locks[0].Door != site.DoorClosed || station.BatteryVoltage != nil {
+		t.Errorf("%+v, %v", station, err)
+	}
+	for _, r := range p.Records() {
+		if strings.HasPrefix(string(r.Kind), "door-") {
+			t.Errorf("a record %+v", r)
+		}
+	}
+}
+
+// A station reports seconds where the contract asks for milliseconds: in its own clock the
+// deadline of a command would lie more than an hour ahead.
+func TestAttack_uptimeInSeconds(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	s := p.Dial(p.Enrol(1042).MQTT)
+	began := time.Now()
+	p.Await("the finding about the clock", func() bool {
+		age := time.Since(began) // real time: the clock of the station; it stops for no one
+		s.Publish("report", fmt.Appendf(nil, `{"uptime":%d}`, 1000+int(age.Seconds())))
+		status, err := p.Admin.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range status.Conditions {
+			if c.Code == "station-clock" {
+				return strings.Contains(c.Summary, "seconds instead of milliseconds")
+			}
+		}
+		return false
+	})
+	if out, _ := p.Run("doctor"); !strings.Contains(out, "The uptime of station 1042 looks like seconds") {
+		t.Errorf("doctor does not show it:\n%s", out)
+	}
+	go func() { _, _ = p.Admin.Unlock(t.Context(), 1042, 1) }()
+	c := s.Command()
+	if c.NotAfter != 0 {
+		t.Errorf("notAfter is %d", c.NotAfter)
+	}
+	s.Result(c, "done", "unlocked")
+	s.Ack(c)
+}
