@@ -100,22 +100,32 @@ func (r *rules) drop(grants func(site.GrantKey) bool, members func(site.Member) 
 // permit reports whether an account may use a station: by a grant of its own, or by one of a
 // group that it is in.
 func (r *rules) permit(account site.AccountID, station site.StationID, now time.Time, zone *time.Location) bool {
-	if r.allow(site.GrantKey{Account: account}, station, now, zone) {
-		return true
-	}
-	for name := range r.groups {
-		if r.members[site.Member{Group: name, Account: account}] && r.allow(site.GrantKey{AccountGroup: name}, station, now, zone) {
-			return true
-		}
-	}
-	return false
+	permitted := false
+	r.each(account, station, func(g site.Grant) bool {
+		permitted = g.Covers(now, zone, r.calendar)
+		return !permitted
+	})
+	return permitted
 }
 
-// allow reports whether a grant for whom a key names is for the station and holds.
-func (r *rules) allow(key site.GrantKey, station site.StationID, now time.Time, zone *time.Location) bool {
+// each calls do with the grants of an account and its groups for a station and its groups,
+// until do returns false.
+func (r *rules) each(account site.AccountID, station site.StationID, do func(site.Grant) bool) {
+	if !r.eachOf(site.GrantKey{Account: account}, station, do) {
+		return
+	}
+	for name := range r.groups {
+		if r.members[site.Member{Group: name, Account: account}] && !r.eachOf(site.GrantKey{AccountGroup: name}, station, do) {
+			return
+		}
+	}
+}
+
+// eachOf calls do with the grants for whom a key names, and reports whether do wants more.
+func (r *rules) eachOf(key site.GrantKey, station site.StationID, do func(site.Grant) bool) bool {
 	key.Station = station
-	if grant, there := r.grants[key]; there && grant.Covers(now, zone, r.calendar) {
-		return true
+	if grant, there := r.grants[key]; there && !do(grant) {
+		return false
 	}
 	key.Station = 0
 	for name := range r.groups {
@@ -123,11 +133,11 @@ func (r *rules) allow(key site.GrantKey, station site.StationID, now time.Time, 
 			continue
 		}
 		key.StationGroup = name
-		if grant, there := r.grants[key]; there && grant.Covers(now, zone, r.calendar) {
-			return true
+		if grant, there := r.grants[key]; there && !do(grant) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // stations returns the stations for which an account has a grant, whether it holds or not,

@@ -59,12 +59,15 @@ func (t Terms) Text(stamp func(time.Time) string) string {
 	return strings.Join(parts, ", ")
 }
 
+// Ended reports whether a grant of these terms has ended at a time.
+func (t Terms) Ended(at time.Time) bool { return !t.Until.IsZero() && !at.Before(t.Until.Time) }
+
 // Covers reports whether a grant of these terms holds at a time. The hours and the holidays
 // are meant in zone, the gateway's own. Hours that run past midnight belong to the day on
 // which they start: on the morning of a holiday the hours of the evening before still hold,
 // and on the morning after it those of the holiday. It does not allocate.
 func (t Terms) Covers(at time.Time, zone *time.Location, holidays *Calendar) bool {
-	if !t.From.IsZero() && at.Before(t.From.Time) || !t.Until.IsZero() && !at.Before(t.Until.Time) {
+	if !t.From.IsZero() && at.Before(t.From.Time) || t.Ended(at) {
 		return false
 	}
 	at = at.In(zone)

@@ -51,6 +51,7 @@ const (
 	KindTakenBack      Kind = "taken-back"   // an older version took back its database after the trial of a newer one
 	KindCloudOnline    Kind = "cloud-online"
 	KindCloudOffline   Kind = "cloud-offline"
+	KindDenied         Kind = "unlock-denied"    // a right was missing; the detail is a Denial
 	KindThrottled      Kind = "unlock-throttled" // an account asked for more unlocks than it may; none of these was sent
 	KindGap            Kind = "gap"              // records that the cloud had not taken yet had to be removed
 )
@@ -67,7 +68,7 @@ func Kinds() []Kind {
 		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved,
 		KindGroupAdded, KindGroupChanged, KindGroupRemoved, KindHolidayChanged, KindHolidayRemoved, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored, KindTakenBack,
-		KindUpdate, KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
+		KindUpdate, KindCloudOnline, KindCloudOffline, KindDenied, KindThrottled, KindGap,
 	}
 }
 

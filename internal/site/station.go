@@ -196,3 +196,12 @@ func (s StationState) WithoutDoors() StationState {
 	}
 	return s
 }
+
+// Unseen returns the state of a station with the same locks that has never connected.
+func (s StationState) Unseen() StationState {
+	unseen := StationState{ID: s.ID, Status: Offline, Locks: make([]Lock, len(s.Locks))}
+	for i, lock := range s.Locks {
+		unseen.Locks[i] = Lock{ID: lock.ID, Status: Unknown}
+	}
+	return unseen
+}

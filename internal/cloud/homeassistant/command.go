@@ -30,7 +30,6 @@ const (
 
 // Why a command is refused: the details of records. There are maxReasons at most.
 const (
-	notAllowed  = "the station is not set to state+unlock"
 	wasRetained = "the broker had retained the command"
 	noClock     = "the gateway's clock is not trusted"
 	tooLate     = "the command is older than 10 s"
@@ -62,7 +61,7 @@ func (l *Link) handle(id site.StationID, lock site.LockID, m mqttclient.Message)
 	}
 	now := l.Clock.Now()
 	age := float64(now.UnixMicro())/1e6 - c.At
-	if reason := l.judge(st.HomeAssistant, m.Retained, age); reason != "" {
+	if reason := l.judge(m.Retained, age); reason != "" {
 		l.refuse(id, lock, reason)
 		return false
 	}
@@ -84,14 +83,13 @@ func (l *Link) handle(id site.StationID, lock site.LockID, m mqttclient.Message)
 	return false
 }
 
-// judge returns why a command is refused; "" where it is not. While the clock is not
-// trusted its age is unknown: the broker may have withheld it since a power cut.
-func (l *Link) judge(mode site.HomeAssistantMode, retained bool, age float64) string {
+// judge returns why a command is refused before its right is judged; "" where it is not.
+// While the clock is not trusted its age is unknown: the broker may have withheld it since a
+// power cut.
+func (l *Link) judge(retained bool, age float64) string {
 	switch {
 	case retained:
 		return wasRetained
-	case mode != site.HomeAssistantUnlock:
-		return notAllowed
 	case !l.Clock.Trusted():
 		return noClock
 	case math.IsNaN(age), age > commandLife:

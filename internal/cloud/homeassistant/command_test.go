@@ -16,6 +16,7 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -74,8 +75,12 @@ func (h *house) AppendLater(r site.Record) {
 	h.records = append(h.records, r)
 }
 
-// Unlock answers as package unlock does: a key that came before sends nothing.
+// Unlock answers as package unlock does: a right that is missing is denied, and a key that
+// came before sends nothing.
 func (h *house) Unlock(_ context.Context, req unlock.Request) (unlock.Answer, error) {
+	if !req.MayLeave() {
+		return unlock.Answer{}, fault.New(fault.NotFound, "Station not found")
+	}
 	h.mu.Lock()
 	key := req.Station.String() + req.Lock.String() + req.IdempotencyKey
 	again := h.answers[key]

@@ -152,7 +152,7 @@ func (s *session) stateOf(now site.StationState) string {
 // eventTypes lists the kinds of records that are events: what happens at doors.
 func eventTypes() []site.Kind {
 	return []site.Kind{
-		site.KindUnlock, site.KindNotOpened, site.KindDoorOpened, site.KindDoorClosed, site.KindDoorForced, site.KindDoorHeld,
+		site.KindUnlock, site.KindDenied, site.KindNotOpened, site.KindDoorOpened, site.KindDoorClosed, site.KindDoorForced, site.KindDoorHeld,
 		site.KindLeftUnlocked, site.KindStationSilent, site.KindRefusedOften, site.KindBatteryLow,
 	}
 }

@@ -60,6 +60,7 @@ type lockOne struct{ allStations }
 func (door) HasLock(site.StationID, site.LockID) bool                           { return true }
 func (door) Releasing(site.StationID, site.LockID, site.CommandID)              {}
 func (door) Unlocked(site.StationID, site.LockID, site.CommandID, site.Outcome) {}
+func (door) Denial(site.AccountID, site.StationID) (d site.Denial)              { return d }
 func (door) Permits(site.AccountID, site.StationID) bool                        { return true }
 func (door) Lives(site.Actor) bool                                              { return true }
 func (lockOne) State(site.StationID) (site.StationState, bool) {

@@ -169,12 +169,13 @@ func (s *Service) recordRefusals(facts site.Facts) {
 	s.Journal.AppendLater(site.Record{Kind: site.KindThrottled, Facts: facts})
 }
 
-// Run writes the records of refused requests, at most one a minute for each account, and
-// forgets expired keys once a minute. It blocks until ctx ends, writes what is left, and
+// Run writes the records of refused requests, at most one a minute for each account, or for
+// each account and station, and forgets expired keys once a minute. It blocks until ctx ends, writes what is left, and
 // returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	var refusals sync.WaitGroup
 	refusals.Go(func() { s.bounds.refusals.Run(ctx, s.recordRefusals) })
+	refusals.Go(func() { s.denials.Run(ctx, s.recordDenials) })
 	defer refusals.Wait()
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -25,6 +26,9 @@ type Permissions interface {
 	// Permits reports whether a grant of account for station holds right now. Quick;
 	// safe for concurrent use.
 	Permits(account site.AccountID, station site.StationID) bool
+	// Denial returns why Permits reports false: any of [site.Denial] but UnknownDoor. Quick;
+	// safe for concurrent use.
+	Denial(account site.AccountID, station site.StationID) site.Denial
 	// Lives reports whether the session behind actor lives right now, with the role that
 	// the request needs; true where no session is. Quick; safe for concurrent use.
 	Lives(actor site.Actor) bool
@@ -85,7 +89,7 @@ type Request struct {
 
 	// For commands that bring their own end and right with them, as those of the cloud do.
 	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
-	MayLeave func() bool // asked last before the command leaves; nil: nothing more to ask. Quick
+	MayLeave func() bool // whether the right still holds: asked last before the command leaves, and first of Home Assistant's; nil: nothing more to ask. Quick
 	JTI      string      // the cloud's id of it, which [Service.Claim] has claimed
 }
 
@@ -137,13 +141,14 @@ type Service struct {
 	commands    *commands
 	replays     *replays
 	bounds      *bounds
+	denials     *throttle.Digest[use]
 	interrupted []string // signed commands that an earlier run had not ended
 }
 
 // New returns the use case and reads from the journal what commands and keys of the
 // last minutes must not be forgotten over a restart.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds)}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds), denials: throttle.NewDigest[use](throttle.MaxKeys)}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
@@ -167,7 +172,7 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 		req.Accepted = time.Now()
 	}
 	if !s.mayOpen(req) {
-		s.Metrics.Refused("unlock-not-permitted")
+		s.deny(req)
 		return Answer{}, errNotFound
 	}
 	s.Metrics.Leg(metric.Accepted).Observe(time.Since(req.Accepted))
@@ -185,8 +190,10 @@ func (s *Service) mayOpen(req Request) bool {
 	exists := s.Doors.HasLock(req.Station, req.Lock)
 	granted := s.Permissions.Permits(req.Actor.Account, req.Station)
 	switch req.Actor.Origin {
-	case site.Admin, site.Cloud, site.Integration: // what these may is judged by those who let them in, and by MayLeave
-		return exists
+	case site.Admin, site.Cloud: // what these may is judged by those who let them in, and by MayLeave
+		granted = true
+	case site.Integration:
+		granted = req.MayLeave()
 	}
 	return exists && granted
 }

@@ -255,8 +255,8 @@ func TestHomeAssistant(t *testing.T) {
 	forbidden := a.press(h.config(1), "lock_1", "UNLOCK")
 	forbidden.Topic = h.topic("2/lock-1/set")
 	a.send(forbidden)
-	h.AwaitRecord("what is not allowed is refused", func(r site.Record) bool {
-		return r.Outcome == site.Refused && r.Origin == site.Integration && r.Station == 2
+	h.AwaitRecord("what is not allowed is denied", func(r site.Record) bool {
+		return r.Kind == site.KindDenied && r.Origin == site.Integration && r.Station == 2
 	})
 
 	if n := h.opened(1, 1); n != 1 {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -111,6 +112,16 @@ func TestOrdinaryAccount(t *testing.T) {
 		t.Errorf("the page shows\n%s", text)
 	}
 	look(tab, "porter")
+	never, err := site.ParseSchedule(time.Now().UTC().AddDate(0, 0, 2).Weekday().String()[:3] + " 08:00-09:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Allow(1043, adminapi.GrantTerms{Hours: never}) // closed, with no button that opens
+	tab.AwaitText("opens again")
+	tab.Await(`document.querySelector('[aria-label="Closed: Garage"]').getAttribute('aria-disabled') === 'true'`)
+	if err := h.Admin.Ungrant(t.Context(), consoletest.Porter, "1043"); err != nil {
+		t.Fatal(err)
+	}
 	tab.Visit("#/gateway") // of which it knows nothing
 	tab.Await(`document.querySelector('h1').innerText === 'Doors'`)
 	tab.Click("button", "Unlock: North entrance")

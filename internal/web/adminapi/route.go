@@ -35,25 +35,25 @@ type request struct {
 	lock    site.LockID
 }
 
-// find finds what the path of a request names.
+// find finds what the path of a request names; beside an error, what it has found before.
 func (a *API) find(x *kit.Exchange) (r *request, err error) {
 	r = &request{Request: x.Req}
 	if email := x.Req.PathValue("email"); email != "" {
 		if r.account, err = a.account(email); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	if text := x.Req.PathValue("station"); text != "" {
 		if r.station, err = a.enrolled(text); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	if text := x.Req.PathValue("lock"); text != "" {
 		if r.lock, err = site.ParseLockID(text); err != nil {
-			return nil, fault.New(fault.Invalid, err.Error())
+			return r, fault.New(fault.Invalid, err.Error())
 		}
 		if int(r.lock) > r.station.Locks {
-			return nil, fault.New(fault.NotFound, fmt.Sprintf("Station %s has no %s: it has %d locks", r.station.ID, r.lock, r.station.Locks))
+			return r, fault.New(fault.NotFound, fmt.Sprintf("Station %s has no %s: it has %d locks", r.station.ID, r.lock, r.station.Locks))
 		}
 	}
 	return r, nil

@@ -161,14 +161,14 @@ func TestHandler_unlock(t *testing.T) {
 	h.want(h.do("POST", "/admin/v1/stations/7/locks/lock-3/unlock", ""), 404, `{"message":"Station 7 has no lock-3: it has 2 locks"}`)
 	h.want(h.do("POST", "/admin/v1/stations/8/locks/lock-1/unlock", ""), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("POST", "/admin/v1/stations/0/locks/1/unlock", ""), 400, `{"message":"\"0\" is not a station id: give a number from 1 to 2147483647"}`)
-	if len(h.unlocker.seen) != 2 {
-		t.Fatalf("%d unlocks", len(h.unlocker.seen))
+	if seen := h.unlocker.seen; len(seen) != 4 || seen[2].Station != 7 || seen[2].Lock != 0 || seen[3].Station != 0 {
+		t.Fatalf("the unlocker, which has denials on record, was asked for %+v", seen)
 	}
 	if r := h.unlocker.seen[0]; r.Actor.Origin != site.Admin || !strings.HasPrefix(r.Actor.Name, "uid 0") || r.Station != 1042 || r.Lock != 2 || !r.WaitResult {
 		t.Errorf("the request is %+v", r)
 	}
 	h.want(h.do("POST", "/admin/v1/stations/1042/locks/lock-2/unlock?wait=acknowledged", ""), 200, answered+`"done","success":true}`)
-	if h.unlocker.seen[2].WaitResult {
+	if h.unlocker.seen[4].WaitResult {
 		t.Error("waited for the result")
 	}
 	h.want(h.do("POST", "/admin/v1/stations/1042/locks/lock-2/unlock?wait=ever", ""), 400, `{"message":"The query \"wait\" can only be \"acknowledged\""}`)

@@ -81,11 +81,15 @@ func (a *API) removeStation(r *request) (any, error) {
 	return nil, a.Stations.Remove(r.Context(), r.Actor, r.station.ID)
 }
 
-// unlock opens a lock. It ends in time by itself, so that it needs no goroutine.
+// unlock opens a lock. It ends in time by itself, so that it needs no goroutine. A station or
+// lock that there is not goes to the unlocker too, which has it on record.
 func (a *API) unlock(x *kit.Exchange) error {
-	r, err := a.find(x)
-	if err != nil {
-		return err
+	r, unknown := a.find(x)
+	if unknown != nil && !fault.Is(unknown, fault.NotFound) {
+		return unknown
+	}
+	if unknown != nil {
+		r.lock = 0
 	}
 	key, err := x.Req.IdempotencyKey()
 	if err != nil {
@@ -100,6 +104,9 @@ func (a *API) unlock(x *kit.Exchange) error {
 		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: waitResult,
 		Accepted: x.Req.Start, Client: x,
 	})
+	if unknown != nil {
+		return unknown
+	}
 	if err != nil {
 		return err
 	}

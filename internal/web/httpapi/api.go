@@ -37,6 +37,8 @@ type Access interface {
 	Permits(account site.AccountID, station site.StationID) bool
 	// Granted lists the stations that account may see right now, sorted.
 	Granted(account site.AccountID) []site.StationID
+	// Closed lists the stations that account may use again later, sorted.
+	Closed(account site.AccountID) []site.Closed
 	// MayReadAll reports whether these are all, also those that are added later. Quick.
 	MayReadAll(account site.AccountID) bool
 	// MayRead reports whether account may see the state of station right now: whatever it

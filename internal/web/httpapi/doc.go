@@ -24,7 +24,9 @@
 // that alone counts.
 //
 // GET /local/v1/stations returns a JSON array, sorted by station id: each element a
-// Station object of /v1 with two more fields, "name" and "token" (the station token).
+// Station object of /v1 with two more fields, "name" and "token" (the station token). A
+// station that the account may not use now, but by one of its grants again later, is there
+// with "opensAgain", the time, and beside that as one that has never connected.
 //
 // GET /local/v1/stations/{station_token}/events is a stream of server-sent events.
 // Event "station" carries the Station object, at once and on every change; its id is

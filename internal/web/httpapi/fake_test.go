@@ -45,6 +45,7 @@ type fakeAccess struct {
 	mu       sync.Mutex // mu guards what follows
 	tokens   map[site.Secret]site.Actor
 	grants   map[site.AccountID][]site.StationID
+	closed   map[site.AccountID][]site.Closed
 	readsAll site.AccountID
 	reads    map[site.AccountID][]site.StationID // what it may see besides
 	fail     error                               // what every method but Authenticate answers, if set
@@ -61,6 +62,7 @@ func newFakeAccess() *fakeAccess {
 			accessToken: {Origin: site.Local, Account: account, Session: session, Email: email},
 			otherAccess: {Origin: site.Local, Account: other, Session: "other", Email: "other@example.test"},
 		},
+		closed: map[site.AccountID][]site.Closed{},
 		grants: map[site.AccountID][]site.StationID{account: {stationID}, other: {hiddenStation}},
 	}
 }
@@ -162,6 +164,12 @@ func (f *fakeAccess) Granted(who site.AccountID) []site.StationID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(slices.Values(append(slices.Clone(f.grants[who]), f.reads[who]...)))
+}
+
+func (f *fakeAccess) Closed(who site.AccountID) []site.Closed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed[who]
 }
 
 func (f *fakeAccess) MayReadAll(who site.AccountID) bool {

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/site"
@@ -11,11 +13,12 @@ import (
 // listedStation is a Station object of /v1 with what an app needs to use the station.
 type listedStation struct {
 	site.StationState
-	Name  string `json:"name"`
-	Token string `json:"token"` // in clear text, for those who may use the station
+	Name       string         `json:"name"`
+	Token      string         `json:"token"` // in clear text, for those who may use the station
+	OpensAgain site.Timestamp `json:"opensAgain,omitzero"`
 }
 
-// listStations answers with the stations that the account may see.
+// listStations answers with the stations that the account may see now, or again later.
 func (a *API) listStations(x *kit.Exchange) error {
 	list := []any{}
 	for _, st := range a.usable(x.Req.Actor.Account) {
@@ -31,26 +34,42 @@ func (a *API) watch(x *kit.Exchange) error {
 	account := x.Req.Actor.Account
 	return x.Watch(kit.Watch{
 		Stations: a.Stations, Clock: a.Clock, Line: listed,
-		Visible: func() []site.Station { return a.usable(account) },
+		Visible: func() []kit.Sight { return a.usable(account) },
 		All:     a.Access.MayReadAll(account),
 	})
 }
 
-// usable lists the stations that the account may see now, by id.
-func (a *API) usable(account site.AccountID) (list []site.Station) {
+// usable lists the stations that the account may see now, or again later, by id.
+func (a *API) usable(account site.AccountID) (list []kit.Sight) {
 	if a.Access.MayReadAll(account) {
-		return a.Stations.Stations()
+		return kit.Open(a.Stations.Stations())
+	}
+	add := func(id site.StationID, opens site.Timestamp) {
+		if st, known := a.Stations.Station(id); known {
+			list = append(list, kit.Sight{Station: st, OpensAgain: opens})
+		}
 	}
 	for _, id := range a.Access.Granted(account) {
-		if st, known := a.Stations.Station(id); known {
-			list = append(list, st)
-		}
+		add(id, site.Timestamp{})
+	}
+	closed := a.Access.Closed(account)
+	for _, c := range closed {
+		add(c.Station, c.OpensAgain)
+	}
+	if len(closed) > 0 {
+		slices.SortStableFunc(list, func(a, b kit.Sight) int { return cmp.Compare(a.ID, b.ID) })
+		list = slices.CompactFunc(list, func(a, b kit.Sight) bool { return a.ID == b.ID }) // one has closed in between
 	}
 	return list
 }
 
-func listed(st site.Station, state site.StationState) any {
-	return listedStation{state, st.Name, st.Token.Reveal()}
+// listed shows a station; of one that is closed, what is shown of one that was never
+// connected.
+func listed(st kit.Sight, state site.StationState) any {
+	if !st.OpensAgain.IsZero() {
+		state = state.Unseen()
+	}
+	return listedStation{state, st.Name, st.Token.Reveal(), st.OpensAgain}
 }
 
 // unlockAndWait opens a lock and waits for the station's own result, or for as long as

@@ -19,7 +19,12 @@ func TestLocal_stations(t *testing.T) {
 		`"locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}],"name":"Vault","token":"` + hiddenToken + `"}`
 	w.do(list).want(t, 200, "["+vault+","+north+"]")
 
-	w.access.with(func() { w.access.grants[account] = nil })
+	w.access.with(func() {
+		w.access.grants[account] = []site.StationID{hiddenStation}
+		w.access.closed[account] = []site.Closed{{Station: stationID, OpensAgain: site.At(clock{}.Now())}, {Station: 2000, OpensAgain: site.At(clock{}.Now())}}
+	})
+	w.do(list).want(t, 200, "["+vault+","+closedNorth+"]")
+	w.access.with(func() { w.access.grants[account], w.access.closed[account] = nil, nil })
 	w.do(list).want(t, 200, "[]")
 	list.bearer = ""
 	w.do(list).want(t, 401, message("Token is invalid"))

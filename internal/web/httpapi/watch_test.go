@@ -20,6 +20,10 @@ func (clock) Trusted() bool  { return true }
 const (
 	vaultJSON = `{"stationId":7,"batteryVoltage":null,"lastConnection":null,"status":"offline",` +
 		`"locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}]}`
+	// closedNorth tells nothing of the station but when it opens.
+	closedNorth = `{"stationId":1042,"batteryVoltage":null,"lastConnection":null,"status":"offline",` +
+		`"locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],` +
+		`"name":"North \"entrance\"","token":"canary-station-token","opensAgain":"2026-11-21T08:00:00.000Z"}`
 	gone = `{"stationId":1042,"removed":true}`
 )
 
@@ -89,6 +93,21 @@ func TestWatch_grants(t *testing.T) {
 	f.wantLines(north(at("3.6")), `{"stationId":7,"removed":true}`)
 	w.stations.remove(stationID)
 	f.wantLines(gone)
+}
+
+// A station that closes says when it opens again, and shows nothing that happens until then.
+func TestWatch_closed(t *testing.T) {
+	w := newWorld(t)
+	f := w.watch()
+	f.wantLines(start("1"), north(stationJSON))
+	closed := []site.Closed{{Station: stationID, OpensAgain: site.At(clock{}.Now())}}
+	w.access.with(func() { w.access.grants[account], w.access.closed[account] = nil, closed })
+	f.wantLines(closedNorth)
+	w.stations.happen(stationID, 3.6)
+	w.access.with(func() { w.access.grants[account] = []site.StationID{hiddenStation} })
+	f.wantLines(vault(vaultJSON))
+	w.access.with(func() { w.access.grants[account], w.access.closed[account] = []site.StationID{stationID}, nil })
+	f.wantLines(north(at("3.6")), `{"stationId":7,"removed":true}`)
 }
 
 // An account without a station sees that it has none.

@@ -36,10 +36,25 @@ type Watch struct {
 	Clock    site.Clock
 	// Visible lists the stations that the caller may see now, by id. The watch calls it
 	// when one changes, and every second unless All.
-	Visible func() []site.Station
+	Visible func() []Sight
 	All     bool // what is visible changes with the stations alone
-	// Line returns the line of a station.
-	Line func(site.Station, site.StationState) any
+	// Line returns the line of a station; of a closed one it shows no state.
+	Line func(Sight, site.StationState) any
+}
+
+// Sight is a station in a watch.
+type Sight struct {
+	site.Station
+	OpensAgain site.Timestamp // when the caller may use it again; zero: it is not closed
+}
+
+// Open returns stations that are not closed.
+func Open(stations []site.Station) []Sight {
+	all := make([]Sight, len(stations))
+	for i, st := range stations {
+		all[i].Station = st
+	}
+	return all
 }
 
 // WatchStart is the line before those of all stations.
@@ -64,9 +79,15 @@ func (x *Exchange) Watch(what Watch) error {
 // that kept the stations themselves would take the memory of a board.
 type watcher struct {
 	Watch
-	seed  maphash.Seed              // of the marks
-	seen  uint64                    // every event up to this number has been looked at
-	shown map[site.StationID]uint64 // the mark of what its last line showed, 0: it is out of date; nil at the start
+	seed  maphash.Seed             // of the marks
+	seen  uint64                   // every event up to this number has been looked at
+	shown map[site.StationID]shown // what its last line showed; nil at the start
+}
+
+// shown is what the last line of a station showed.
+type shown struct {
+	mark  uint64 // of the enrolment
+	stale bool   // the state has changed since
 }
 
 func (w *watcher) run(s *Stream) error {
@@ -87,12 +108,12 @@ func (w *watcher) look(s *Stream) error {
 		events, whole = w.Stations.EventsSince(w.seen, 0)
 	}
 	if whole {
-		w.seen, w.shown, events = w.Stations.Latest(), make(map[site.StationID]uint64), nil
+		w.seen, w.shown, events = w.Stations.Latest(), make(map[site.StationID]shown), nil
 	}
 	for _, e := range events {
 		w.seen = e.Number
-		if _, shown := w.shown[e.State.ID]; shown {
-			w.shown[e.State.ID] = 0
+		if before, there := w.shown[e.State.ID]; there {
+			w.shown[e.State.ID] = shown{before.mark, true}
 		}
 	}
 	var lines bytes.Buffer
@@ -108,13 +129,14 @@ func (w *watcher) look(s *Stream) error {
 
 // write writes the lines of the stations that came into view, of those that changed, by
 // events or in their enrolment, which is no event, and of those that went out of view.
-func (w *watcher) write(out *json.Encoder, visible []site.Station) error {
+func (w *watcher) write(out *json.Encoder, visible []Sight) error {
 	for _, st := range visible {
-		if before, shown := w.shown[st.ID]; shown && before == w.mark(st) {
+		mark, closed := w.mark(st), !st.OpensAgain.IsZero()
+		if before, there := w.shown[st.ID]; there && before.mark == mark && (closed || !before.stale) {
 			continue
 		}
 		if state, ok := w.Stations.State(st.ID); ok { // it may have been removed meanwhile
-			w.shown[st.ID] = w.mark(st)
+			w.shown[st.ID] = shown{mark: mark}
 			if err := out.Encode(w.Line(st, state)); err != nil {
 				return err
 			}
@@ -135,6 +157,6 @@ func (w *watcher) write(out *json.Encoder, visible []site.Station) error {
 }
 
 // mark returns a number that another enrolment does not have, but for one in 2^64.
-func (w *watcher) mark(st site.Station) uint64 { return maphash.Comparable(w.seed, st) }
+func (w *watcher) mark(st Sight) uint64 { return maphash.Comparable(w.seed, st) }
 
-func byID(st site.Station, id site.StationID) int { return cmp.Compare(st.ID, id) }
+func byID(st Sight, id site.StationID) int { return cmp.Compare(st.ID, id) }

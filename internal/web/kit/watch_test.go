@@ -31,16 +31,16 @@ func (still) Trusted() bool                                              { retur
 // A watch that has sent everything keeps no copy of it.
 func TestExchange_Watch_memory(t *testing.T) {
 	const watchers, stations, most = 50, 1000, 50 << 10
-	enrolled := make([]site.Station, stations)
+	enrolled := make([]kit.Sight, stations)
 	for i := range enrolled {
-		enrolled[i] = site.Station{ID: site.StationID(i + 1)}
+		enrolled[i].ID = site.StationID(i + 1)
 	}
 	line := strings.Repeat("x", 300)
 	route := kit.Route{Method: http.MethodGet, Pattern: "/", Serve: func(x *kit.Exchange) error {
 		return x.Watch(kit.Watch{
 			Stations: still{}, Clock: still{},
-			Visible: func() []site.Station { return enrolled },
-			Line:    func(site.Station, site.StationState) any { return line },
+			Visible: func() []kit.Sight { return enrolled },
+			Line:    func(kit.Sight, site.StationState) any { return line },
 		})
 	}}
 	synctest.Test(t, func(t *testing.T) {

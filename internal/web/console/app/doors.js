@@ -4,7 +4,7 @@
 import { get, post, url } from './api.js';
 import { live, publish, stationName } from './live.js';
 import { session } from './session.js';
-import { Age, Badge, Empty, Title, Wait, announce, html, useLink, useRef, useState, useTopic } from './ui.js';
+import { Age, Badge, Empty, Title, Wait, announce, clockTime, html, useLink, useRef, useState, useTopic } from './ui.js';
 
 // What one unlock may take, in milliseconds: longer than a command lives by default.
 const patience = 7_000;
@@ -85,7 +85,11 @@ function State({ of = '', word, at, never }) {
 }
 
 export function Facts({ station, children }) {
-	return html`<p class="facts"><${State} word=${station.status} at=${station.lastConnection} never="never connected" /> ${children}</p>`;
+	const opens = station.opensAgain; // set while the account may not use it
+	const state = opens
+		? html`<span><${Badge}>Closed<//> <small>opens again ${clockTime(opens)}</small></span>`
+		: html`<${State} word=${station.status} at=${station.lastConnection} never="never connected" />`;
+	return html`<p class="facts">${state} ${children}</p>`;
 }
 
 function Lock({ station, lock }) {
@@ -95,11 +99,11 @@ function Lock({ station, lock }) {
 	const current = useLink() === 'live';
 	const reachable = current && station.status === 'online';
 	const name = nameOf(station, lock);
-	const label = text ?? (reachable ? 'Unlock' : current ? 'Offline' : 'Not connected');
+	const label = text ?? (reachable ? 'Unlock' : !current ? 'Not connected' : station.opensAgain ? 'Closed' : 'Offline');
 	return html`<li class="lock">
 		<div class="facts">
 			${name && html`<b>${name}</b>`}
-			<${State} word=${lock.status} at=${lock.lastUpdated} never="not reported yet" />
+			<${State} word=${lock.status} at=${lock.lastUpdated} never=${station.opensAgain ? '' : 'not reported yet'} />
 			${lock.door && html`<${State} of="door " word=${lock.door} at=${lock.doorSince} never="" />`}
 		</div>
 		<button class=${'primary unlock ' + (text ? tone : '')} aria-disabled=${!reachable || !!busy}

@@ -7,12 +7,12 @@ import { Empty, Field, Load, Pairs, Problem, Select, Title, Wait, html, inZone, 
 const topic = (label, kinds) => [label, kinds.split(' ')];
 
 const bad = 'door-forced door-held left-unlocked station-silent refused-often battery-low records-lost gap'.split(' ');
-const warn = 'not-opened unlock-throttled login-failed cloud-offline backup-taken restored taken-back'.split(' ');
+const warn = 'not-opened unlock-denied unlock-throttled login-failed cloud-offline backup-taken restored taken-back'.split(' ');
 
 // What can be shown: labels and kinds of records.
 const topics = {
 	'': ['Everything', []],
-	unlocks: topic('Who opened what', 'unlock unlock-throttled not-opened'),
+	unlocks: topic('Who opened what', 'unlock unlock-denied unlock-throttled not-opened'),
 	alarms: ['Alarms and notices', [...bad, ...warn]],
 	people: topic('People and rights', 'login login-failed session-revoked granted ungranted account-added account-changed account-removed ' +
 		'group-added group-changed group-removed holiday-changed holiday-removed token-added token-removed'),
@@ -20,6 +20,7 @@ const topics = {
 
 // Sentences about records; the capitals stand for what the record states.
 const sentences = {
+	'unlock-denied': 'WHO tried to open LOCK without the right',
 	'unlock-throttled': 'WHO asked too often to open LOCK',
 	'lock-changed': 'LOCK is STATUS',
 	'not-opened': 'LOCK was unlocked, but not opened',
@@ -44,6 +45,7 @@ function who({ by, email, kid, origin }) {
 }
 
 function lockName({ station, lock }) {
+	if (!station) return 'a door that there is not';
 	const name = stationName(station);
 	return lock && live.stations.get(station)?.locks.length !== 1 ? `${name}, ${lock.replace('-', ' ')}` : name;
 }
