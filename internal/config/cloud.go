@@ -36,6 +36,7 @@ type Homeassistant struct {
 	PasswordFile string // password_file: the file that holds the password
 	CA           string // ca: the file of the authorities that sign the broker's certificate; "" is the system's
 	Prefix       string // prefix: of the topics of Home Assistant
+	PlainUnlock  bool   // plain_unlock: unlocks are taken without TLS too
 }
 
 // topicPart accepts the part of an MQTT topic.

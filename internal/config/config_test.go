@@ -182,7 +182,7 @@ func TestParse_environmentWins(t *testing.T) {
 		"GATEHOUSE_CLOUD_CA": "/ca.pem", "GATEHOUSE_CLOUD_CERTIFICATE": "/gate.pem", "GATEHOUSE_CLOUD_KEY": "credential:gate.key",
 		"GATEHOUSE_CLOUD_ACK": "broker", "GATEHOUSE_CLOUD_KEYS": keyA + ", " + keyB, "GATEHOUSE_CLOUD_KEEPALIVE": "2m",
 		"GATEHOUSE_HOMEASSISTANT_URL": "tcp://house.example.test", "GATEHOUSE_HOMEASSISTANT_USERNAME": "gatehouse", "GATEHOUSE_HOMEASSISTANT_PASSWORD_FILE": "/p",
-		"GATEHOUSE_HOMEASSISTANT_CA": "", "GATEHOUSE_HOMEASSISTANT_PREFIX": "ha",
+		"GATEHOUSE_HOMEASSISTANT_CA": "", "GATEHOUSE_HOMEASSISTANT_PREFIX": "ha", "GATEHOUSE_HOMEASSISTANT_PLAIN_UNLOCK": "true",
 		"GATEHOUSE_UPDATE_FROM_CLOUD": "true", "GATEHOUSE_UPDATE_URL": "https://updates.example.test/gatehouse.update",
 		"GATEHOUSE_CLOUD_RECORDS_PER_SECOND": "1000", "GATEHOUSE_CLOUD_WINDOW": "7",
 		"GATEHOUSE_LOGIN_ACCOUNT_FAILURES": "5", "GATEHOUSE_LOGIN_ADDRESS_FAILURES": "20",
@@ -224,7 +224,7 @@ func TestParse_environmentWins(t *testing.T) {
 			},
 			Ack: config.AckBroker, Keys: []string{keyA, keyB}, RecordsPerSecond: 1000, Window: 7,
 		},
-		Homeassistant: config.Homeassistant{URL: "tcp://house.example.test", Username: "gatehouse", PasswordFile: "/p", Prefix: "ha"},
+		Homeassistant: config.Homeassistant{URL: "tcp://house.example.test", Username: "gatehouse", PasswordFile: "/p", Prefix: "ha", PlainUnlock: true},
 		Update:        config.Update{FromCloud: true, URL: "https://updates.example.test/gatehouse.update"},
 	}
 	if !reflect.DeepEqual(got, want) {

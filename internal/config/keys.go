@@ -89,6 +89,7 @@ func brokerKeys() []key {
 		{"homeassistant.password_file", func(c *Config) any { return &c.Homeassistant.PasswordFile }, anything, atRestart},
 		{"homeassistant.ca", func(c *Config) any { return &c.Homeassistant.CA }, anything, atRestart},
 		{"homeassistant.prefix", func(c *Config) any { return &c.Homeassistant.Prefix }, topicPart, atRestart},
+		{"homeassistant.plain_unlock", func(c *Config) any { return &c.Homeassistant.PlainUnlock }, anything, atRestart},
 		{"update.from_cloud", func(c *Config) any { return &c.Update.FromCloud }, anything, atReload},
 		{"update.url", func(c *Config) any { return &c.Update.URL }, updateURL, atReload},
 	}

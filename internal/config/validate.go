@@ -26,6 +26,8 @@ func (c Config) faults() []fault {
 	http, mqtt, journal, cloud, house := c.HTTP, c.MQTT, c.Journal, c.Cloud, c.Homeassistant
 	broker, err := mqttclient.ParseURL(cloud.URL)
 	plain := err == nil && !broker.TLS
+	houseBroker, err := mqttclient.ParseURL(house.URL)
+	housePlain := err == nil && !houseBroker.TLS
 	const (
 		alone, keyAlone = "a certificate needs its key: set key in [%s]", "a key needs its certificate: set certificate in [%s]"
 		share           = "max_connections_per_address is %d, and max_connections only %d"
@@ -50,6 +52,7 @@ func (c Config) faults() []fault {
 		{cloud.Password != "" && cloud.PasswordFile != "", fault{"cloud.password_file", "password and password_file are both set: keep one of the two", "cloud.password"}},
 		{cloud.Password != "" && cloud.Username == "", fault{"cloud.password", nobody, ""}},
 		{cloud.PasswordFile != "" && cloud.Username == "", fault{"cloud.password_file", nobody, ""}},
+		{housePlain && house.CA != "", fault{"homeassistant.ca", fmt.Sprintf(unused, "ca"), "homeassistant.url"}},
 		{house.PasswordFile != "" && house.Username == "", fault{"homeassistant.password_file", "a password needs a user name: set username in [homeassistant]", ""}},
 	} {
 		if rule.broken {

@@ -30,11 +30,19 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	if c := g.cfg.Homeassistant; c.URL != "" {
 		g.house = homeassistant.New(homeassistant.Config{
 			Broker: mqttclient.Broker{URL: c.URL, Username: c.Username, PasswordFile: c.PasswordFile, CA: c.CA}, Find: machine.CredentialPath,
-			Prefix: c.Prefix, Gateway: g.id, Version: g.version, BatteryLow: g.cfg.Station.BatteryLow, Store: g.db, Journal: g.journal,
+			Prefix: c.Prefix, Gateway: g.id, Version: g.version, BatteryLow: g.cfg.Station.BatteryLow, PlainUnlock: c.PlainUnlock, Pages: g.pages, Store: g.db, Journal: g.journal,
 			Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 		})
 	}
 	return err
+}
+
+// pages returns the first address of the console with TLS that other machines reach, or "".
+func (g *Gateway) pages() string {
+	if all := g.setupURLs(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
 }
 
 // clouded returns what the cloud link goes by.

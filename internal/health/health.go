@@ -59,7 +59,8 @@ const (
 	StationPacketSize Code = "station-packet-size"
 	StationClock      Code = "station-clock"
 
-	HomeAssistantDown Code = "homeassistant-down"
+	HomeAssistantDown  Code = "homeassistant-down"
+	HomeAssistantPlain Code = "homeassistant-plain"
 
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"

@@ -30,6 +30,7 @@ const (
 
 // Why a command is refused: the details of records. There are maxReasons at most.
 const (
+	malformed   = `the command is not understood: it is {"command":"UNLOCK","at":SECONDS}, on the topic of a lock`
 	wasRetained = "the broker had retained the command"
 	noClock     = "the gateway's clock is not trusted"
 	tooLate     = "the command is older than 10 s"
@@ -41,52 +42,50 @@ const (
 
 // command is what the command_template of a lock or a button makes.
 type command struct {
-	Command string  `json:"command"`
-	At      float64 `json:"at"` // when it was sent, in seconds since 1970
+	Command string   `json:"command"`
+	At      *float64 `json:"at"` // when it was sent, in seconds since 1970
 }
 
-// handle takes a command for a lock, and returns at once. What is malformed or for a lock
-// that does not exist is counted and ignored. It reports whether the station's state is to
-// be sent again: to lock is what the station does by itself.
-func (l *Link) handle(id site.StationID, lock site.LockID, m mqttclient.Message) (again bool) {
+// handle takes a command for a lock, and returns at once. It reports whether the station's
+// state is to be sent again: to lock is what the station does by itself.
+func (s *session) handle(id site.StationID, lock site.LockID, m mqttclient.Message) (again bool) {
 	received := time.Now()
-	st, enrolled := l.Stations.Station(id)
 	var c command
-	if !enrolled || !st.HasLock(lock) || json.Unmarshal(m.Payload, &c) != nil || c.Command != wordLock && c.Command != wordUnlock {
-		l.Metrics.Refused("homeassistant-malformed")
+	if json.Unmarshal(m.Payload, &c) != nil || c.Command != wordLock && (c.Command != wordUnlock || c.At == nil) {
+		s.refuse(id, lock, malformed)
 		return false
 	}
 	if c.Command == wordLock {
 		return true
 	}
-	now := l.Clock.Now()
-	age := float64(now.UnixMicro())/1e6 - c.At
-	if reason := l.judge(m.Retained, age); reason != "" {
-		l.refuse(id, lock, reason)
+	now := s.Clock.Now()
+	age := float64(now.UnixMicro())/1e6 - *c.At
+	if reason := s.doubt(m.Retained, age); reason != "" {
+		s.refuse(id, lock, reason)
 		return false
 	}
 	select {
-	case l.slots <- struct{}{}:
+	case s.slots <- struct{}{}:
 	default:
-		l.refuse(id, lock, busy)
+		s.refuse(id, lock, busy)
 		return false
 	}
 	until := now.Add(time.Duration((commandLife - age) * float64(time.Second)))
-	l.running.Go(func() {
-		defer func() { <-l.slots }()
-		l.carryOut(unlock.Request{
+	s.running.Go(func() {
+		defer func() { <-s.slots }()
+		s.carryOut(unlock.Request{
 			Actor:   site.Actor{Origin: site.Integration, Account: account, Name: "Home Assistant"},
-			Station: id, Lock: lock, IdempotencyKey: strconv.FormatFloat(c.At, 'f', -1, 64),
-			WaitResult: true, Accepted: received, Until: until, MayLeave: func() bool { return l.mayUnlock(id) },
+			Station: id, Lock: lock, IdempotencyKey: strconv.FormatFloat(*c.At, 'f', -1, 64),
+			WaitResult: true, Accepted: received, Until: until, MayLeave: func() bool { return s.mayUnlock(id) },
 		})
 	})
 	return false
 }
 
-// judge returns why a command is refused before its right is judged; "" where it is not.
+// doubt returns why a command is refused before its right is judged; "" where it is not.
 // While the clock is not trusted its age is unknown: the broker may have withheld it since a
 // power cut.
-func (l *Link) judge(retained bool, age float64) string {
+func (l *Link) doubt(retained bool, age float64) string {
 	switch {
 	case retained:
 		return wasRetained
@@ -100,9 +99,15 @@ func (l *Link) judge(retained bool, age float64) string {
 	return ""
 }
 
-func (l *Link) mayUnlock(id site.StationID) bool {
-	st, enrolled := l.Stations.Station(id)
-	return enrolled && st.HomeAssistant == site.HomeAssistantUnlock
+func (s *session) mayUnlock(id site.StationID) bool {
+	st, enrolled := s.Stations.Station(id)
+	return enrolled && s.opens(st)
+}
+
+// opens reports whether a station may be unlocked by this broker: one that nothing
+// authenticates may be any machine that answers at its address.
+func (s *session) opens(st site.Station) bool {
+	return st.HomeAssistant == site.HomeAssistantUnlock && (s.authenticated.Load() || s.PlainUnlock)
 }
 
 // carryOut opens the door. The outcome reaches Home Assistant by the journal. A failure of
@@ -126,7 +131,11 @@ func (l *Link) carryOut(req unlock.Request) {
 // record a minute.
 func (l *Link) refuse(id site.StationID, lock site.LockID, reason string) {
 	l.Metrics.Refused("homeassistant")
-	if facts, due := l.refusals.Note(reason, site.Facts{Station: id, Lock: lock.String(), Detail: reason}, time.Now()); due {
+	facts := site.Facts{Station: id, Detail: reason}
+	if lock != 0 {
+		facts.Lock = lock.String()
+	}
+	if facts, due := l.refusals.Note(reason, facts, time.Now()); due {
 		l.record(facts)
 	}
 }

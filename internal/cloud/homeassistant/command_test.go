@@ -63,6 +63,7 @@ func (h *house) Station(id site.StationID) (site.Station, bool) {
 	return site.Station{ID: id, Locks: 2, HomeAssistant: mode}, enrolled
 }
 
+func (h *house) Firmware(site.StationID) string                             { return "" }
 func (h *house) Stations() []site.Station                                   { return nil }
 func (h *house) State(site.StationID) (s site.StationState, ok bool)        { return s, false }
 func (h *house) EventsSince(uint64, site.StationID) ([]station.Event, bool) { return nil, false }
@@ -78,7 +79,7 @@ func (h *house) AppendLater(r site.Record) {
 // Unlock answers as package unlock does: a right that is missing is denied, and a key that
 // came before sends nothing.
 func (h *house) Unlock(_ context.Context, req unlock.Request) (unlock.Answer, error) {
-	if !req.MayLeave() {
+	if !req.MayLeave() || req.Lock > 2 {
 		return unlock.Answer{}, fault.New(fault.NotFound, "Station not found")
 	}
 	h.mu.Lock()
@@ -116,7 +117,7 @@ func TestLink_unlocks(t *testing.T) {
 		h := newHouse()
 		l, m := h.link(), press(opens, "lock-2", time.Second)
 		for range 3 {
-			l.Take(m)
+			l.Take(m, true)
 			l.Wait()
 		}
 		if h.unlocks() != 1 {
@@ -186,12 +187,12 @@ func TestAttack_houseCommands(t *testing.T) {
 		h, random := newHouse(), rand.New(rand.NewPCG(1, 2))
 		l := h.link()
 		first := press(opens, "lock-1", 0)
-		l.Take(first)
+		l.Take(first, true)
 		l.Wait()
 		for n := range 100_000 {
-			l.Take(hostile(random))
+			l.Take(hostile(random), true)
 			if n%10 == 0 {
-				l.Take(first)
+				l.Take(first, true)
 				l.Wait()
 			}
 		}
@@ -200,7 +201,7 @@ func TestAttack_houseCommands(t *testing.T) {
 			t.Errorf("%d unlocks; the last is %+v", h.unlocks()-1, h.asked[len(h.asked)-1])
 		}
 		h.doubt.Store(true)
-		l.Take(press(opens, "lock-1", time.Millisecond))
+		l.Take(press(opens, "lock-1", time.Millisecond), true)
 		l.Wait()
 		if h.unlocks() != 1 {
 			t.Error("an unlock while the clock is not trusted")
@@ -218,7 +219,7 @@ func TestLink_busy(t *testing.T) {
 		h.block = make(chan struct{})
 		l := h.link()
 		for n := range 1000 {
-			l.Take(press(opens, "lock-1", time.Duration(n)*time.Millisecond))
+			l.Take(press(opens, "lock-1", time.Duration(n)*time.Millisecond), true)
 		}
 		synctest.Wait()
 		if n := h.unlocks(); n != 16 {
@@ -227,4 +228,49 @@ func TestLink_busy(t *testing.T) {
 		close(h.block)
 		l.Wait()
 	})
+}
+
+// A broker that nothing authenticates opens no door: its commands are denied.
+func TestAttack_houseUnauthenticated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		l := h.link()
+		l.Take(press(opens, "lock-1", 0), false)
+		l.Wait()
+		if h.unlocks() != 0 {
+			t.Error("an unlock")
+		}
+		l.PlainUnlock = true
+		l.Take(press(opens, "lock-1", 0), false)
+		l.Wait()
+		if h.unlocks() != 1 {
+			t.Error("no unlock, although the configuration asks for it")
+		}
+	})
+}
+
+// What is not understood has a record, one for many.
+func TestLink_malformed(t *testing.T) {
+	for name, change := range map[string]func(*mqttclient.Message){
+		"bare":      func(m *mqttclient.Message) { m.Payload = []byte("UNLOCK") },
+		"no time":   func(m *mqttclient.Message) { m.Payload = []byte(`{"command":"UNLOCK"}`) },
+		"no number": func(m *mqttclient.Message) { m.Payload = []byte(`{"command":"UNLOCK","at":"1764000000"}`) },
+		"open":      func(m *mqttclient.Message) { m.Payload = []byte(`{"command":"OPEN","at":1764000000}`) },
+		"empty":     func(m *mqttclient.Message) { m.Payload = nil },
+		"no lock":   func(m *mqttclient.Message) { m.Topic = strings.Replace(m.Topic, "lock-1", "1", 1) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse()
+			l, m := h.link(), press(opens, "lock-1", 0)
+			change(&m)
+			for range 100 {
+				l.Take(m, true)
+			}
+			l.Wait()
+			if len(h.records) != 1 || h.records[0].Kind != site.KindUnlock || h.records[0].Outcome != site.Refused || h.records[0].Station != opens ||
+				!strings.HasPrefix(h.records[0].Detail, "the command is not understood") {
+				t.Errorf("%s: recorded %+v", name, h.records)
+			}
+		})
+	}
 }

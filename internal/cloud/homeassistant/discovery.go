@@ -75,7 +75,7 @@ func only(there bool, c component) component {
 
 // stationConfig returns the discovery of a station's device. What can be unlocked is a lock,
 // or a button where it reports no status; what cannot be is a sensor.
-func (l *Link) stationConfig(st site.Station, now site.StationState) []byte {
+func (s *session) stationConfig(st site.Station, now site.StationState) []byte {
 	var device struct {
 		Device           map[string]any       `json:"device"`
 		Origin           json.RawMessage      `json:"origin"`
@@ -83,16 +83,22 @@ func (l *Link) stationConfig(st site.Station, now site.StationState) []byte {
 		Availability     json.RawMessage      `json:"availability"`
 		Components       map[string]component `json:"components"`
 	}
-	_ = json.Unmarshal(l.fill(stationDocument, st.ID, 0), &device)
+	_ = json.Unmarshal(s.fill(stationDocument, st.ID, 0), &device)
 	device.Device["name"] = stationName(st)
+	if firmware := s.Stations.Firmware(st.ID); firmware != "" {
+		device.Device["sw_version"] = firmware
+	}
+	if url := s.pages(); url != "" {
+		device.Device["configuration_url"] = url + "/#/station/" + st.ID.String()
+	}
 	all := device.Components
 	all["battery"] = only(now.BatteryVoltage != nil, all["battery"])
 	all["voltage"] = only(now.BatteryVoltage != nil, all["voltage"])
 	all["event"]["event_types"] = eventTypes()
-	opens := st.HomeAssistant == site.HomeAssistantUnlock
+	opens := s.opens(st)
 	for i, lock := range now.Locks {
 		var parts map[string]component
-		_ = json.Unmarshal(l.fill(lockDocument, st.ID, i+1), &parts)
+		_ = json.Unmarshal(s.fill(lockDocument, st.ID, i+1), &parts)
 		reports := !lock.LastUpdated.IsZero()
 		there := map[string]bool{"lock": reports && opens, "button": !reports && opens, "status": reports && !opens, "door": lock.Door != ""}
 		for kind, c := range parts {
@@ -102,6 +108,24 @@ func (l *Link) stationConfig(st site.Station, now site.StationState) []byte {
 	return encode(device)
 }
 
+// gatewayConfig returns the discovery of the gateway's own device.
+func (l *Link) gatewayConfig() []byte {
+	var document map[string]any
+	_ = json.Unmarshal(l.fill(gatewayDocument, 0, 0), &document)
+	if url := l.pages(); url != "" {
+		document["device"].(map[string]any)["configuration_url"] = url
+	}
+	return encode(document)
+}
+
+// pages returns where the console is found; "" where that is not known.
+func (l *Link) pages() string {
+	if l.Pages == nil {
+		return ""
+	}
+	return l.Pages()
+}
+
 func stationName(st site.Station) string {
 	if st.Name == "" {
 		return "Station " + st.ID.String()
@@ -109,10 +133,10 @@ func stationName(st site.Station) string {
 	return st.Name
 }
 
-// formOf returns what the discovery of a station depends on: its enrolment, and what it has
-// ever reported.
-func formOf(st site.Station, now site.StationState) string {
-	form := fmt.Sprint(st.Name, st.HomeAssistant, now.BatteryVoltage != nil)
+// formOf returns what the discovery of a station depends on: its enrolment, what it has ever
+// reported, and where the console is.
+func (s *session) formOf(st site.Station, now site.StationState) string {
+	form := fmt.Sprintf("%q %s %v %q %s", st.Name, st.HomeAssistant, now.BatteryVoltage != nil, s.Stations.Firmware(st.ID), s.pages())
 	for _, lock := range now.Locks {
 		form += fmt.Sprint(!lock.LastUpdated.IsZero(), lock.Door != "")
 	}
@@ -149,16 +173,29 @@ func (s *session) stateOf(now site.StationState) string {
 	return string(encode(state))
 }
 
-// eventTypes lists the kinds of records that are events: what happens at doors.
+// unlockFailed is the type of the event of an unlock that opened nothing, so that no
+// automation takes it for a door that opened.
+const unlockFailed site.Kind = "unlock-failed"
+
+// eventTypes lists the types of events: what happens at doors.
 func eventTypes() []site.Kind {
 	return []site.Kind{
-		site.KindUnlock, site.KindDenied, site.KindNotOpened, site.KindDoorOpened, site.KindDoorClosed, site.KindDoorForced, site.KindDoorHeld,
+		site.KindUnlock, unlockFailed, site.KindDenied, site.KindNotOpened, site.KindDoorOpened, site.KindDoorClosed, site.KindDoorForced, site.KindDoorHeld,
 		site.KindLeftUnlocked, site.KindStationSilent, site.KindRefusedOften, site.KindBatteryLow,
 	}
 }
 
 func isEvent(r site.Record) bool {
 	return slices.Contains(eventTypes(), r.Kind) && r.Outcome != site.Requested
+}
+
+// typeOf returns the type of a record's event. A door that opened late has opened.
+func typeOf(r site.Record) site.Kind {
+	late := r.Outcome == site.Late && r.Answer == string(site.Done)
+	if r.Kind == site.KindUnlock && !r.Outcome.Opened() && !late {
+		return unlockFailed
+	}
+	return r.Kind
 }
 
 // eventOf returns a record as Home Assistant's event, with who it was.
@@ -172,7 +209,7 @@ func eventOf(r site.Record) []byte {
 		Origin  site.Origin    `json:"origin,omitempty"`
 		Outcome site.Outcome   `json:"outcome,omitempty"`
 		Detail  string         `json:"detail,omitempty"`
-	}{r.Kind, r.Seq, r.Time, r.Lock, cmp.Or(r.Doer(), string(r.Email)), r.Origin, r.Outcome, r.Detail})
+	}{typeOf(r), r.Seq, r.Time, r.Lock, cmp.Or(r.Doer(), string(r.Email)), r.Origin, r.Outcome, r.Detail})
 }
 
 // encode returns v as JSON; what it is given here can always be encoded.

@@ -12,7 +12,8 @@
 //     stalls, floods or is gone stops this link alone.
 //   - A command opens a door at most once, within 10 s of the time that its sender states;
 //     never a retained one, nor one of a station whose mode is not
-//     [site.HomeAssistantUnlock] when the command is about to leave.
+//     [site.HomeAssistantUnlock] when the command is about to leave; nor without TLS from a
+//     broker on another machine, unless the configuration says so.
 //   - Who may publish to the house's broker may send commands: it is the broker that
 //     knows its clients. What is sent without end costs a bounded number of unlocks and
 //     of records.

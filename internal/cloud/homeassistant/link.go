@@ -46,6 +46,8 @@ type Stations interface {
 	// Stations lists the enrolled stations by id; Station returns one of them.
 	Stations() []site.Station
 	Station(id site.StationID) (site.Station, bool)
+	// Firmware returns the firmware that a station last reported, or "".
+	Firmware(id site.StationID) string
 	// State returns what is known of a station now; false when it is not enrolled.
 	State(id site.StationID) (site.StationState, bool)
 	// Subscribe returns a channel that is sent to when a station changes in any way.
@@ -57,7 +59,7 @@ type Unlocker interface {
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
 }
 
-// Config is what a Link needs: all of it, but for BatteryLow.
+// Config is what a Link needs: all of it, but for BatteryLow, PlainUnlock and Pages.
 type Config struct {
 	Broker     mqttclient.Broker
 	Find       func(path string) (string, error) // see [mqttclient.Config]
@@ -65,14 +67,18 @@ type Config struct {
 	Gateway    site.GatewayID
 	Version    string
 	BatteryLow float64 // volts; below it a battery is low; 0: never
-	Store      Store
-	Journal    Journal
-	Stations   Stations
-	Unlocker   Unlocker
-	Clock      site.Clock
-	Logger     *slog.Logger
-	Health     *health.Registry
-	Metrics    *metric.Registry
+	// PlainUnlock has commands taken from a broker that nothing authenticates, so from any
+	// machine that answers at its address.
+	PlainUnlock bool
+	Pages       func() string // where the console is found, or ""; nil: nowhere
+	Store       Store
+	Journal     Journal
+	Stations    Stations
+	Unlocker    Unlocker
+	Clock       site.Clock
+	Logger      *slog.Logger
+	Health      *health.Registry
+	Metrics     *metric.Registry
 }
 
 // Link is the link to the house's broker.
@@ -109,7 +115,7 @@ func (l *Link) Run(ctx context.Context) error {
 // ctx ends.
 func (l *Link) connect(ctx context.Context) error {
 	s := newSession(l)
-	cfg := mqttclient.Config{Broker: l.Broker, Find: l.Find, Now: l.Clock.Now, Receive: s.receive}
+	cfg := mqttclient.Config{Broker: l.Broker, Find: l.Find, Now: l.Clock.Now, Receive: s.receive, Connected: s.connected}
 	cfg.ClientID, cfg.Keepalive = "gatehouse-ha-"+string(l.Gateway), keepAlive
 	cfg.Will = &mqttclient.Message{Topic: l.statusTopic(), Payload: []byte(site.Offline), QoS: 1, Retained: true}
 	cfg.Topics = []string{l.base + "/+/+/" + commandLeaf, l.base + "/+/" + stateLeaf, l.Prefix + "/status"}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/cloud/mqttclient"
@@ -40,6 +41,10 @@ type session struct {
 	read    uint64 // the newest record that was looked at
 	opening map[doorway]opening
 	all     time.Time // when everything was last sent
+
+	// authenticated reports whether the broker is known to be the one that is meant: see
+	// [mqttclient.Config].
+	authenticated atomic.Bool
 
 	wake chan struct{} // capacity 1
 	mu   sync.Mutex    // mu guards what follows
@@ -97,7 +102,9 @@ func (s *session) receive(m mqttclient.Message) {
 		})
 	case len(parts) == 3 && parts[2] == commandLeaf:
 		lock, err := site.ParseLockID(parts[1])
-		if err == nil && lock.String() == parts[1] && s.handle(id, lock, m) {
+		if err != nil || lock.String() != parts[1] {
+			s.refuse(id, 0, malformed)
+		} else if s.handle(id, lock, m) {
 			s.note(func() { s.ask[id] = true })
 		}
 	}
@@ -149,7 +156,7 @@ func (s *session) serve(ctx context.Context) error {
 // sendAll has everything sent again.
 func (s *session) sendAll(ctx context.Context) {
 	s.all = time.Now()
-	s.retain(ctx, s.configTopic(0), s.fill(gatewayDocument, 0, 0))
+	s.retain(ctx, s.configTopic(0), s.gatewayConfig())
 	s.retain(ctx, s.statusTopic(), []byte(site.Online))
 	for _, was := range s.shown {
 		was.form, was.state = "", ""
@@ -176,7 +183,9 @@ func (s *session) round(ctx context.Context) (born bool) {
 	}
 	s.follow(ctx)
 	exposed := make(map[site.StationID]bool)
-	for _, st := range s.Stations.Stations() {
+	all := s.Stations.Stations()
+	s.judge(all)
+	for _, st := range all {
 		if now, enrolled := s.Stations.State(st.ID); enrolled && st.HomeAssistant != site.HomeAssistantOff {
 			exposed[st.ID] = true
 			s.show(ctx, st, now)
@@ -209,7 +218,7 @@ func (s *session) show(ctx context.Context, st site.Station, now site.StationSta
 		was.state = state
 		s.retain(ctx, s.topic(st.ID, stateLeaf), []byte(state))
 	}
-	if form := formOf(st, now); form != was.form {
+	if form := s.formOf(st, now); form != was.form {
 		was.form = form
 		s.retain(ctx, s.configTopic(st.ID), s.stationConfig(st, now))
 	}

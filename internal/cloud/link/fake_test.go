@@ -68,6 +68,7 @@ func (b *broker) dial(_ context.Context, cfg mqttclient.Config) (link.Connection
 			return nil, err
 		}
 	}
+	cfg.Connected(strings.HasPrefix(cfg.URL, "tls:"))
 	b.now = &conn{broker: b, cfg: cfg, lost: make(chan struct{})}
 	return b.now, nil
 }

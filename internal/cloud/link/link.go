@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -271,14 +270,4 @@ func (l *Link) save(ctx context.Context, at uint64) {
 	if l.Store.SaveCloudCursor(ctx, at) == nil {
 		l.kept.Store(at)
 	}
-}
-
-// plain reports whether the connection to the broker crosses a network unencrypted.
-func plain(url string) bool {
-	endpoint, err := mqttclient.ParseURL(url)
-	if err != nil || endpoint.TLS {
-		return false
-	}
-	ip := net.ParseIP(endpoint.Host)
-	return endpoint.Host != "localhost" && (ip == nil || !ip.IsLoopback())
 }

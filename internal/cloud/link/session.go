@@ -78,7 +78,7 @@ type flying struct {
 
 // dialConfig adds to the configured broker what makes the connection the gateway's.
 func (s *session) dialConfig() mqttclient.Config {
-	cfg := mqttclient.Config{Broker: s.settings.Broker, Now: s.Clock.Now, Find: s.Find, Receive: s.receive}
+	cfg := mqttclient.Config{Broker: s.settings.Broker, Now: s.Clock.Now, Find: s.Find, Receive: s.receive, Connected: s.judgePlain}
 	cfg.ClientID = cmp.Or(cfg.ClientID, string(s.Gateway))
 	cfg.PerSecond = float64(max(leastInbound, 2*s.settings.PerSecond)) // an application may acknowledge each record
 	cfg.Burst = 2 * int(cfg.PerSecond)

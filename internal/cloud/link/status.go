@@ -67,17 +67,21 @@ func (l *Link) none() {
 	}
 }
 
+// judgePlain warns before a login over a connection that anyone on the way can read.
+func (l *Link) judgePlain(authenticated bool) {
+	summary := ""
+	if !authenticated {
+		summary = "The connection to the cloud's broker is not encrypted: its password and the records of the doors can be read on the way"
+	}
+	l.judge(health.CloudPlain, summary, "Set url in [cloud] to tls://…, with the broker's TLS port")
+}
+
 // up notes that the link is up.
 func (l *Link) up(url string) {
 	l.mu.Lock()
 	l.status = site.CloudStatus{Connected: true, Since: site.At(l.Clock.Now()), LastDelivery: l.status.LastDelivery}
 	l.mu.Unlock()
 	l.Health.Clear(health.CloudDown)
-	summary := ""
-	if plain(url) {
-		summary = "The connection to the cloud's broker is not encrypted: its password and the records of the doors can be read on the way"
-	}
-	l.judge(health.CloudPlain, summary, "Set url in [cloud] to tls://…, with the broker's TLS port")
 	l.Logger.Info("cloud link up", "broker", url)
 	l.Journal.AppendLater(site.Record{Kind: site.KindCloudOnline})
 }

@@ -55,6 +55,11 @@ type Config struct {
 	// the first MaxPayload+1 bytes, so that it can detect it. 0: 8 KiB; at most 1 MiB.
 	MaxPayload int
 
+	// Connected is called before each login, with whether the broker is known to be the one
+	// that is meant: by its certificate, or because it is on this machine. Elsewhere any
+	// machine that answers at its address gets the password. Nil: nobody asks.
+	Connected func(authenticated bool)
+
 	// Lookup finds the addresses of a host name; nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Open opens the connection to one address, below TLS; nil: the system's dialer.

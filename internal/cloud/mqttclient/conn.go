@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -94,6 +95,9 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 		}
 		stream = secure
 	}
+	if p.Connected != nil {
+		p.Connected(p.tls != nil || local(raw))
+	}
 	c := &Conn{filter: newFilter(stream, raw, p.Config), receive: p.Receive}
 	c.client = mqtt.NewClient(p.options(c))
 	unguard := context.AfterFunc(ctx, func() { c.filter.finish(ctx.Err()) })
@@ -119,6 +123,13 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 		return nil, StepSubscribe, err
 	}
 	return c, StepSubscribe, nil
+}
+
+// local reports whether a connection leads to this machine. The name of the broker does not
+// tell: what it resolves to may change.
+func local(c net.Conn) bool {
+	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return err == nil && peer.Addr().Unmap().IsLoopback()
 }
 
 // options are those under which paho was found to behave; by itself it has a clean session, a

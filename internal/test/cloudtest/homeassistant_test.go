@@ -212,6 +212,13 @@ func newHome(t *testing.T, stations int) *home {
 	h := &home{broker: brokertest.Mosquitto(t), cfg: gatewaytest.Configure(t), door: &door{}}
 	h.cfg.Unlock.TTL = unlockTTL
 	h.cfg.Homeassistant.URL = h.broker.URL()
+	h.start(t, stations)
+	return h
+}
+
+// start runs the gateway with so many stations.
+func (h *home) start(t *testing.T, stations int) {
+	t.Helper()
 	h.Gateway = gatewaytest.Run(t, h.cfg)
 	h.acceptClock()
 	status, err := h.Admin.Status(t.Context())
@@ -220,7 +227,6 @@ func newHome(t *testing.T, stations int) *home {
 	}
 	h.id = status.GatewayID
 	h.play(t, stations)
-	return h
 }
 
 func (h *home) config(station int) string {
@@ -258,6 +264,12 @@ func TestHomeAssistant(t *testing.T) {
 	h.AwaitRecord("what is not allowed is denied", func(r site.Record) bool {
 		return r.Kind == site.KindDenied && r.Origin == site.Integration && r.Station == 2
 	})
+
+	a.event(map[string]any{"event_type": "unlock-denied", "origin": "integration"})
+	late := a.press(h.config(1), "lock_1", "UNLOCK")
+	late.Payload = []byte(`{"command":"UNLOCK","at":1764000000.5}`)
+	a.send(late)
+	a.event(map[string]any{"event_type": "unlock-failed", "lock": "lock-1", "outcome": "refused"})
 
 	if n := h.opened(1, 1); n != 1 {
 		t.Errorf("opened %d times", n)
