@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
@@ -196,10 +197,12 @@ func play(t *testing.T, change func(*stationsim.Config, *pipeBroker), body func(
 	synctest.Test(t, func(t *testing.T) {
 		b := &pipeBroker{t: t}
 		events := &journal{}
+		begun := time.Now()
 		cfg := stationsim.Config{
 			ID: 7, Locks: 2, Secret: "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
 			Broker:  stationsim.Broker{Address: "broker.test:1883", Dial: b.dial},
 			OnEvent: events.note,
+			Uptime:  func() time.Duration { return time.Since(begun) }, // of the bubble
 		}
 		if change != nil {
 			change(&cfg, b)

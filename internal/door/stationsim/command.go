@@ -32,18 +32,20 @@ type lock struct {
 // order is one command on its way through the station.
 type order struct {
 	command
-	lock    int       // index
-	expires time.Time // by the ttl and the station's own clock
+	lock    int           // index
+	expires time.Duration // by its ttl and the station's own uptime
 	link    *link
 	ack     func()
 }
 
-// past reports whether a motion that begins at that time would begin past the deadline.
-func (s *Station) past(o *order, begins time.Time) bool {
+// inTime reports whether a motion that begins after a wait ends within the deadline. A lock
+// whose motor is that slow must not begin later.
+func (s *Station) inTime(o *order, wait time.Duration) bool {
+	ends := s.cfg.Uptime() + wait + s.cfg.Actuation
 	if o.NotAfter != nil {
-		return float64(s.cfg.Uptime()+time.Until(begins)) > *o.NotAfter*float64(time.Millisecond)
+		return float64(ends) <= *o.NotAfter*float64(time.Millisecond)
 	}
-	return begins.After(o.expires)
+	return ends <= o.expires
 }
 
 // receive handles a command in a goroutine of the MQTT client, from its arrival to its
@@ -61,9 +63,13 @@ func (s *Station) receive(ctx context.Context, l *link, m mqtt.Message) {
 		return
 	}
 	s.emit(c.event(Received, ""))
-	o := &order{command: c, link: l, ack: m.Ack, expires: time.Now().Add(c.ttl())}
+	o := &order{command: c, link: l, ack: m.Ack, expires: s.cfg.Uptime() + c.ttl()}
 	if chance(s.cfg.Faults.Drop) {
 		s.emit(c.event(Dropped, ""))
+		return
+	}
+	if past, known := s.know(c.ID); known {
+		s.repeat(o, past)
 		return
 	}
 	id, err := site.ParseLockID(c.LockID)
@@ -72,15 +78,13 @@ func (s *Station) receive(ctx context.Context, l *link, m mqtt.Message) {
 		return
 	}
 	o.lock = int(id) - 1
-	if past, known := s.know(c.ID); known {
-		s.repeat(o, past)
-		return
-	}
 	s.carryOut(ctx, o)
 }
 
-// carryOut waits as long as the station is slow, acknowledges a command that can begin in
-// time, and runs the motor.
+// carryOut waits as long as the station is slow and its motor is busy, and runs the motor.
+// Directly before that it compares the deadline: the wait may have taken longer than it
+// should. It acknowledges a command that it carries out then, and no earlier, so that an
+// acknowledgement is true.
 func (s *Station) carryOut(ctx context.Context, o *order) {
 	if !wait(ctx, s.cfg.Faults.Slow) || !o.link.client.IsConnectionOpen() {
 		s.emit(o.event(Dropped, "the connection ended before it was acknowledged"))
@@ -88,23 +92,21 @@ func (s *Station) carryOut(ctx context.Context, o *order) {
 	}
 	begins, ok := s.reserve(o)
 	if !ok {
-		s.refuse(o, Expired, "past its deadline before it could begin")
+		s.refuse(o, Expired, "past its deadline before the motor is free")
+		return
+	}
+	if wait(ctx, time.Until(begins)); !s.inTime(o, 0) { // the station was frozen meanwhile
+		s.refuse(o, Expired, "past its deadline when the motor was free")
 		return
 	}
 	o.ack()
-	wait(ctx, time.Until(begins))
-	if s.past(o, time.Now()) { // the station was frozen meanwhile
-		o.link.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
-		s.emit(o.event(Expired, "past its deadline when the motor was free"))
-		return
-	}
 	if wait(ctx, s.cfg.Actuation) {
 		s.open(ctx, o)
 	}
 }
 
 // reserve reserves the motor of the order's lock and returns when its motion begins; not
-// ok where that is past its deadline.
+// ok where that ends past the deadline.
 func (s *Station) reserve(o *order) (begins time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +114,7 @@ func (s *Station) reserve(o *order) (begins time.Time, ok bool) {
 	if begins = time.Now(); begins.Before(l.free) {
 		begins = l.free
 	}
-	if s.past(o, begins) {
+	if !s.inTime(o, time.Until(begins)) {
 		return begins, false
 	}
 	l.free = begins.Add(s.cfg.Actuation)
@@ -189,24 +191,32 @@ func (s *Station) relock(o *order, opened int) {
 	}
 }
 
-// refuse publishes the result of a command that the station ignores, and acknowledges the
-// command once the broker has that result: the first answer counts (contract, section 2).
+// refuse answers a command that the station ignores.
 func (s *Station) refuse(o *order, kind Kind, why string) {
 	s.emit(o.event(kind, why))
-	token := o.link.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
+	s.answer(o, result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
+}
+
+// answer publishes the result of a command that is not carried out, and acknowledges the
+// command once the broker has that result: the first answer counts (contract, section 2).
+func (s *Station) answer(o *order, r result) {
+	s.mu.Lock()
+	s.results[o.ID] = &r
+	s.mu.Unlock()
+	token := o.link.publish(resultTopic(s.cfg.ID), r)
 	<-token.Done() // the end of the connection completes it too
 	if token.Error() == nil {
 		o.ack()
 	}
 }
 
-// repeat answers a command whose id was seen before as it was answered then.
+// repeat answers a command whose id was seen before as it was answered then. While that is
+// not known yet, the first will be answered, and the second is not.
 func (s *Station) repeat(o *order, past *result) {
-	o.ack()
-	if past != nil {
-		o.link.publish(resultTopic(s.cfg.ID), *past)
-	}
 	s.emit(o.event(Repeated, ""))
+	if past != nil {
+		s.answer(o, *past)
+	}
 }
 
 // know reports whether a command's id was seen before, with its result if there is one

@@ -158,21 +158,58 @@ func TestStation_Run_actsOnOneIDOnce(t *testing.T) {
 // A command that waits behind others for the motor must not open the door after
 // its time.
 func TestStation_Run_ignoresWhatGrewOldInItsQueue(t *testing.T) {
-	slowMotor := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Actuation = 3 * time.Second }
+	slowMotor := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Actuation = 2 * time.Second }
 	play(t, slowMotor, func(b *pipeBroker, s *stationsim.Station, events *journal) {
 		b.command(unlock)
 		second := b.command(strings.Replace(unlock, "c-1", "c-2", 1))
-		if !b.acknowledged(second) {
-			t.Error("the queued command was not acknowledged")
+		if b.acknowledged(second) {
+			t.Error("a command was acknowledged before the motor was free for it")
 		}
-		b.command(strings.Replace(unlock, "c-1", "c-3", 1)) // its turn would come after 6 s
+		b.command(strings.Replace(unlock, "c-1", "c-3", 1)) // its motion would end after 6 s
 		refusedFirst(t, b, "c-3")
+		after(2 * time.Second)
+		if !b.acknowledged(second) {
+			t.Error("the queued command was not acknowledged when the motor was free")
+		}
 		after(20 * time.Second)
 		if s.Status().Opened != 2 {
 			t.Errorf("opened %d times, want twice", s.Status().Opened)
 		}
 		if got := events.list(); !slices.Contains(events.kinds(), stationsim.Expired) {
 			t.Errorf("events %+v: want expired", got)
+		}
+	})
+}
+
+// However many people unlock one lock at a time, none finds it open after the deadline, and
+// each command that was acknowledged has opened it.
+func TestStation_Run_opensNothingLate(t *testing.T) {
+	play(t, nil, func(b *pipeBroker, s *stationsim.Station, _ *journal) {
+		const commands = 30
+		acknowledged := 0
+		var ids []uint16
+		for n := range commands {
+			ids = append(ids, b.command(strings.Replace(unlock, "c-1", fmt.Sprintf("c-%d", n), 1)))
+		}
+		after(5 * time.Second)
+		inTime := s.Status().Opened
+		after(time.Minute)
+		for _, id := range ids {
+			if b.acknowledged(id) {
+				acknowledged++
+			}
+		}
+		if got := s.Status().Opened; got != 16 || inTime != 16 { // of 300 ms each in 5 s
+			t.Errorf("opened %d times, %d of them in time", got, inTime)
+		}
+		refused := 0
+		for _, r := range b.results() {
+			if r["result"] == "refused" {
+				refused++
+			}
+		}
+		if refused != commands-16 || acknowledged != commands {
+			t.Errorf("%d refused, %d acknowledged", refused, acknowledged)
 		}
 	})
 }
@@ -221,8 +258,8 @@ func TestStation_Run_notAfterDecides(t *testing.T) {
 		opens    bool
 	}{
 		"fresh":               {0, 5, 1000, true},
-		"to the millisecond":  {time.Second, 5, 1000, true},
-		"past":                {1001 * time.Millisecond, 5, 1000, false},
+		"to the millisecond":  {700 * time.Millisecond, 5, 1000, true}, // the motor runs for 300 ms
+		"past":                {701 * time.Millisecond, 5, 1000, false},
 		"past on arrival":     {0, 5, -1, false},
 		"longer than its ttl": {3 * time.Second, 1, 4000, true},
 	} {
