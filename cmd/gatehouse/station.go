@@ -115,8 +115,16 @@ func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, iss
 func (a *app) stationTable() func(*lines, []adminapi.Station) {
 	heading := []string{"ID", "NAME", "STATUS", "BATTERY", "LAST HEARD", "LOCKS"}
 	return listing("There are no stations; \"gatehouse station add --id N --locks N\" enrols one.", heading, func(s adminapi.Station) []string {
-		return []string{s.ID.String(), s.Name, string(s.Status), volts(s.BatteryVoltage), a.stamp(s.LastConnection), lockList(s.Locks)}
+		return []string{s.ID.String(), s.Name, presence(s), volts(s.BatteryVoltage), a.stamp(s.LastConnection), lockList(s.Locks)}
 	})
+}
+
+// presence returns "online" or "offline", and whether an online station takes no commands.
+func presence(s adminapi.Station) string {
+	if s.Status == site.Online && s.Subscribed != nil && !*s.Subscribed {
+		return "online, not subscribed"
+	}
+	return string(s.Status)
 }
 
 func volts(v *float64) string {

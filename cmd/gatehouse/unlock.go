@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
@@ -32,7 +33,7 @@ func (a *app) unlock(ctx context.Context, gw *client.Client, in arguments) error
 			err = a.document(unlocked)
 		}
 		if err == nil {
-			err = fmt.Errorf("%s: %s", name, whyShut(unlocked.Outcome))
+			err = fmt.Errorf("%s: %s", name, whyShut(unlocked))
 		}
 		return err
 	}
@@ -46,9 +47,12 @@ func (a *app) unlock(ctx context.Context, gw *client.Client, in arguments) error
 }
 
 // whyShut explains an outcome without success, and what to do.
-func whyShut(outcome site.Outcome) string {
-	switch outcome {
+func whyShut(unlocked adminapi.Unlocked) string {
+	switch unlocked.Outcome {
 	case site.StationGone:
+		if unlocked.Message != "" {
+			return "the station is " + unlocked.Message + ", so nothing was sent; its firmware must subscribe after each connection"
+		}
 		return "the station is offline, so nothing was sent; check its power and network, then try again"
 	case site.Expired:
 		return "the station did not answer in time, and the command is void; check its network, then try again"
@@ -57,6 +61,6 @@ func whyShut(outcome site.Outcome) string {
 	case site.Failed:
 		return "the lock did not open; look at it, it may be jammed"
 	default:
-		return "the outcome is " + string(outcome) + "; see \"gatehouse journal\""
+		return "the outcome is " + string(unlocked.Outcome) + "; see \"gatehouse journal\""
 	}
 }

@@ -221,7 +221,7 @@ func (c *commands) carryOut(cmd api.Command, key api.Key, received time.Time) {
 	default:
 		c.Logger.Info("cloud command carried out", "jti", cmd.ID, "key", cmd.KeyID, "actor", cmd.Actor,
 			"station", cmd.Station, "lock", cmd.Lock, "command", answer.Command, "outcome", answer.Outcome)
-		c.end(cmd.ID, answer.Outcome, api.Result{Command: answer.Command})
+		c.end(cmd.ID, answer.Outcome, api.Result{Command: answer.Command, Message: answer.Message})
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *Conn) ReceiveMaximum() int { return int(c.receiveMaximum) }
 // commands now; a connection that has ended is subscribed to nothing.
 func (c *Conn) Subscribed() (qos byte, ok bool) {
 	granted := c.granted.Load()
-	return byte(max(granted-1, 0)), granted > 0 && !c.isOver()
+	return byte(max(granted-1, 0)), granted > 0 && !c.Ended()
 }
 
 // Reset ends the connection at once, in a TCP reset: whatever the station's kernel
@@ -177,8 +177,8 @@ func (c *Conn) cut() {
 	_ = c.raw.Close()
 }
 
-// isOver reports whether the connection has ended.
-func (c *Conn) isOver() bool { return c.ended.Load() }
+// Ended reports whether the connection has ended.
+func (c *Conn) Ended() bool { return c.ended.Load() }
 
 // refuse ends the connection for r and answers the station. It returns r.
 func (c *Conn) refuse(r *refusal, answer []byte) *refusal {

@@ -42,7 +42,7 @@ func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, e
 		c.readConnect(cl, &pk)
 		return pk, nil
 	}
-	if !c.announced || c.isOver() {
+	if !c.announced || c.Ended() {
 		return pk, packets.ErrRejectPacket
 	}
 	c.server.cfg.Handler.Heard(c)
@@ -86,7 +86,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	h.server.mochi.Clients.Delete(cl.ID) // its list serves only what we do not use
 	c.seat.order.Lock()
 	defer c.seat.order.Unlock()
-	if c.seat.taker.Load() != c || c.isOver() {
+	if c.seat.taker.Load() != c || c.Ended() {
 		return
 	}
 	if err := h.server.cfg.Handler.Connected(c); err != nil {

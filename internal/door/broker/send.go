@@ -35,7 +35,7 @@ const (
 func (c *Conn) Send(packetID uint16, qos byte, m stationlink.Message, until time.Time) error {
 	granted, ok := c.Subscribed()
 	switch {
-	case c.isOver():
+	case c.Ended():
 		return ErrClosed
 	case !ok || qos > granted:
 		return ErrNotSubscribed
@@ -110,7 +110,7 @@ func (c *Conn) takeWriting(deadline time.Time) (time.Time, error) {
 	if err := c.lock(deadline.Sub(now)); err != nil {
 		return deadline, err
 	}
-	if c.isOver() {
+	if c.Ended() {
 		c.unlock()
 		return deadline, ErrClosed
 	}

@@ -125,7 +125,7 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 	var listening bool
 	if c.qos, listening = w.conn.Subscribed(); !listening || !w.add(c) {
 		release(c.tokens)
-		return site.StationGone
+		return w.unreachable(c)
 	}
 	if err := w.conn.Send(c.packetID, c.qos, c, cmd.Deadline); err != nil {
 		return w.unsent(c, cmd.Deadline, err)
@@ -146,6 +146,14 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 			return w.expire(c)
 		}
 	}
+}
+
+// unreachable returns the outcome of a command for which the station does not listen.
+func (w *wire) unreachable(c *call) site.Outcome {
+	if _, listening := w.conn.Subscribed(); !listening && !w.conn.Ended() {
+		c.departure.NotSubscribed()
+	}
+	return site.StationGone
 }
 
 // reserve is how long before the deadline a call stops to wait for the result of a
@@ -245,7 +253,7 @@ func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
 		w.conn.Reset("command not taken in time")
 		return site.Expired
 	case !listening:
-		return site.StationGone
+		return w.unreachable(c)
 	}
 	return site.Failed
 }

@@ -42,6 +42,8 @@ type Conn interface {
 	// when it is in the kernel's hands. It waits for that to the deadline at most. An
 	// error means that nothing was written, or that the connection has been reset.
 	Send(packetID uint16, qos byte, m Message, deadline time.Time) error
+	// Ended reports whether the connection has ended.
+	Ended() bool
 	// Reset ends the connection at once; nothing in its buffers is sent any more.
 	Reset(reason string)
 }
@@ -171,6 +173,16 @@ func (l *Link) Disconnect(id site.StationID) {
 	if w := l.wire(id); w != nil {
 		w.conn.Reset("revoked")
 	}
+}
+
+// Subscribed reports whether a station is connected and subscribed to its commands.
+func (l *Link) Subscribed(id site.StationID) bool {
+	w := l.wire(id)
+	if w == nil {
+		return false
+	}
+	_, ok := w.conn.Subscribed()
+	return ok
 }
 
 func (l *Link) wire(id site.StationID) *wire {

@@ -87,6 +87,7 @@ func (c *conn) Generation() uint64        { return 1 }
 func (c *conn) Number() site.ConnectionID { return c.number }
 func (c *conn) Remote() string            { return "192.0.2.1:1" }
 func (c *conn) ReceiveMaximum() int       { return c.takes }
+func (c *conn) Ended() bool               { _, reset := c.state(); return reset != "" }
 func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
@@ -170,6 +171,15 @@ type departure struct {
 
 func (d departure) MayLeave() bool { return d.mayLeave() }
 func (d departure) Left()          { d.left() }
+func (departure) NotSubscribed()   {}
+
+// deafDeparture notes whether the station was not subscribed.
+type deafDeparture struct {
+	departure
+	told bool
+}
+
+func (d *deafDeparture) NotSubscribed() { d.told = true }
 
 func at(mayLeave func() bool, left func()) departure { return departure{mayLeave, left} }
 
@@ -190,8 +200,14 @@ func TestLink_Call_offlineSendsNothing(t *testing.T) {
 		t.Errorf("outcome %s, want offline", got)
 	}
 	c := connect(t, l, &conn{qos: 1, deaf: true})
-	if got := l.Call(cmd(time.Second), false, at(yes, noop)); got != site.StationGone {
-		t.Errorf("not subscribed: outcome %s, want offline", got)
+	d := &deafDeparture{departure: at(yes, noop)}
+	if got := l.Call(cmd(time.Second), false, d); got != site.StationGone || !d.told || l.Subscribed(gate) {
+		t.Errorf("not subscribed: outcome %s, want offline; told %t", got, d.told)
+	}
+	c.Reset("over")
+	d.told = false
+	if got := l.Call(cmd(time.Second), false, d); got != site.StationGone || d.told {
+		t.Errorf("ended: outcome %s, want offline; told %t", got, d.told)
 	}
 	if sent, _ := c.state(); len(sent) != 0 {
 		t.Error("a command went to a connection that listens for none")

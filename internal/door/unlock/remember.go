@@ -94,7 +94,7 @@ func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 	if err != nil && r.Kind == site.KindUnlock {
 		return
 	}
-	answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
+	answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome, Message: messageOf(r.Detail)}
 	rs := s.replays
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -62,6 +62,9 @@ type Departure interface {
 	MayLeave() bool
 	// Left is called when the command is in the connection.
 	Left()
+	// NotSubscribed is called when the station is connected, but not subscribed to its
+	// commands: nothing is sent.
+	NotSubscribed()
 }
 
 // Journal keeps the records; package journal satisfies it.
@@ -112,6 +115,7 @@ type Answer struct {
 	Station  site.StationID
 	Lock     site.LockID
 	Outcome  site.Outcome
+	Message  string    // for people, where it says more than the outcome; else ""
 	Replayed bool      // the answer of an earlier request with the same key
 	Ended    time.Time // of Claim's: when the first ended, by the gateway's clock; zero: not yet
 
@@ -201,6 +205,8 @@ func (s *Service) mayOpen(req Request) bool {
 const (
 	// detailGone is the detail of a refusal because the client had disconnected.
 	detailGone = "the client had gone before the command left"
+	// detailNotSubscribed is the detail of an unlock that was not sent, and its message.
+	detailNotSubscribed = "connected, but not subscribed to its commands"
 	// detailTooLate is the detail of a record after the outcome of a door that was
 	// opened in time: its client was told that the command expired.
 	detailTooLate = "recording the outcome took until after the deadline: the client was told that the command expired"
@@ -230,19 +236,20 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	durable := s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
-	unrecorded, gone := !durable && req.JTI != "", false
+	unrecorded := !durable && req.JTI != ""
 	outcome := site.Refused
 	if !unrecorded {
-		outcome, gone = s.call(ctx, req, cmd)
+		outcome, record.Detail = s.call(ctx, req, cmd)
+	}
+	answer := Answer{
+		Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Message: messageOf(record.Detail),
+		unrecorded: unrecorded, gone: record.Detail == detailGone,
 	}
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}
 	s.Metrics.Unlock(string(req.Actor.Origin), string(outcome))
 	record.Outcome = outcome
-	if gone {
-		record.Detail = detailGone
-	}
 	if req.IdempotencyKey != "" { // a retry, even after a crash, is to get this answer
 		s.Journal.Intend(record)
 	} else {
@@ -256,24 +263,33 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 		s.Journal.AppendLater(record)
 		outcome = site.Expired
 	}
-	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded, gone: gone}
+	answer.Outcome = outcome
+	return answer
 }
 
 // call sends the command, unless its deadline has passed: then its station is not even
-// asked for. gone reports that nothing was sent because the client had gone.
-func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, gone bool) {
+// asked for. detail says why nothing was sent, where the outcome does not.
+func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, detail string) {
 	if req.Client != nil {
 		req.Client.Heard(ctx, cmd.Deadline)
 	}
 	if !time.Now().Before(cmd.Deadline) {
-		return site.Expired, false
+		return site.Expired, ""
 	}
 	d := &departure{service: s, ctx: ctx, request: req, command: cmd.ID}
 	outcome = s.Caller.Call(cmd, req.WaitResult, d)
 	if d.left {
 		s.Doors.Unlocked(cmd.Station, cmd.Lock, cmd.ID, outcome)
 	}
-	return outcome, d.gone
+	return outcome, d.detail
+}
+
+// messageOf returns the message of an answer whose record has that detail.
+func messageOf(detail string) string {
+	if detail == detailNotSubscribed {
+		return detail
+	}
+	return ""
 }
 
 // departure implements [Departure] for one request.
@@ -282,8 +298,8 @@ type departure struct {
 	ctx     context.Context //nolint:containedctx // of the client, which may go before the command leaves
 	request Request
 	command site.CommandID
-	gone    bool // the client had gone
-	left    bool // the command was sent
+	detail  string // why it was not sent, where the outcome does not say it
+	left    bool   // it was sent
 }
 
 // MayLeave asks again what was asked before: the record and a slot may have taken seconds
@@ -294,12 +310,16 @@ func (d *departure) MayLeave() bool {
 		return false
 	}
 	waits := d.ctx.Err() == nil && (d.request.Client == nil || d.request.Client.Waiting())
-	d.gone = !waits && d.request.Actor.Origin != site.Cloud
-	if !d.gone {
-		d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)
+	if !waits && d.request.Actor.Origin != site.Cloud {
+		d.detail = detailGone
+		return false
 	}
-	return !d.gone
+	d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)
+	return true
 }
+
+// NotSubscribed implements [Departure].
+func (d *departure) NotSubscribed() { d.detail = detailNotSubscribed }
 
 // Left implements [Departure].
 func (d *departure) Left() {

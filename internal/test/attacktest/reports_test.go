@@ -2,6 +2,7 @@ package attacktest_test
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +85,49 @@ func TestAttack_uptimeInSeconds(t *testing.T) {
 	}
 	s.Result(c, "done", "unlocked")
 	s.Ack(c)
+}
+
+// A station that is connected and has not subscribed to its commands is online, and an
+// unlock says why it opens nothing.
+func TestAttack_notSubscribed(t *testing.T) {
+	t.Parallel()
+	const message = "connected, but not subscribed to its commands"
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	conn, err := net.Dial("tcp", p.MQTT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	s := &gatewaytest.Station{T: t, Conn: conn, Login: issued.MQTT, Version: 4}
+	if err := s.TryConnect(); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitOnline(1042, true)
+	if out, status := p.Run("unlock", "1042", "lock-1"); status != 1 || !strings.Contains(out, message) {
+		t.Errorf("unlock: %d %s", status, out)
+	}
+	access, _ := p.Login()
+	answer := p.Do("POST", "/local/v1/stations/"+issued.StationToken+"/locks/1/unlock", access, nil)
+	if !strings.Contains(string(answer.Body), `"outcome":"offline","message":"`+message+`"`) {
+		t.Errorf("/local/v1: %d %s", answer.Status, answer.Body)
+	}
+	p.AwaitRecord("the record of the unlock", func(r site.Record) bool { return r.Outcome == site.StationGone && r.Detail == message })
+	subscribed := func() bool {
+		station, err := p.Admin.Station(t.Context(), 1042)
+		if err != nil || station.Status != site.Online {
+			t.Fatalf("%+v, %v", station, err)
+		}
+		return *station.Subscribed
+	}
+	if out, _ := p.Run("station", "show", "1042"); subscribed() || !strings.Contains(out, "online, not subscribed") {
+		t.Errorf("the station is shown as %s", out)
+	}
+	if err := s.TrySubscribe(1); err != nil {
+		t.Fatal(err)
+	}
+	if !subscribed() {
+		t.Error("the station is not shown as subscribed")
+	}
 }

@@ -56,6 +56,9 @@ type Config struct {
 	Status     func() Status // safe for concurrent use
 	// Unlock opens a lock; see package unlock. Safe for concurrent use.
 	Unlock func(ctx context.Context, r unlock.Request) (unlock.Answer, error)
+	// Subscribed reports whether a station is connected and subscribed to its commands. Safe
+	// for concurrent use.
+	Subscribed func(site.StationID) bool
 	// Apply applies a site; see package provision. Safe for concurrent use. After an error
 	// nothing has changed.
 	Apply func(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)

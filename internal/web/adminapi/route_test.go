@@ -103,7 +103,7 @@ func TestHandler_stations(t *testing.T) {
 	north := `{"stationId":1042,"batteryVoltage":null,"lastConnection":null,"status":"offline","locks":[` +
 		`{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],"name":"North","enrolled":"TIME","homeassistant":"state"}`
 	h.want(blank(h.do("GET", "/admin/v1/stations", "")), 200, `{"stations":[`+seven+`,`+north+`]}`)
-	h.want(blank(h.do("GET", "/admin/v1/stations/7", "")), 200, seven)
+	h.want(blank(h.do("GET", "/admin/v1/stations/7", "")), 200, strings.Replace(seven, `"homeassistant"`, `"subscribed":true,"homeassistant"`, 1))
 	h.want(h.do("GET", "/admin/v1/stations/8", ""), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("GET", "/admin/v1/stations/x", ""), 400, `{"message":"\"x\" is not a station id: give a number from 1 to 2147483647"}`)
 	h.want(h.do("POST", "/admin/v1/stations", `{"stationId":7,"locks":1}`), 409, `{"message":"Station 7 is enrolled already"}`)

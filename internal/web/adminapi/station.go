@@ -25,12 +25,23 @@ func (a *API) show(s site.Station, state site.StationState) Station {
 	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled), HomeAssistant: s.HomeAssistant}
 }
 
-// showStation answers with the station of the path as it is now.
+// showStation answers with the station of the path as it is now, and whether it takes
+// commands.
 func (a *API) showStation(r *request) (any, error) {
+	shown, err := a.shown(r)
+	if err == nil {
+		subscribed := a.Subscribed(r.station.ID)
+		shown.Subscribed = &subscribed
+	}
+	return shown, err
+}
+
+// shown returns the station of the path as it is now.
+func (a *API) shown(r *request) (Station, error) {
 	s, ok := a.Stations.Station(r.station.ID)
 	state, there := a.Stations.State(r.station.ID)
 	if !ok || !there {
-		return nil, errNotEnrolled(r.station.ID)
+		return Station{}, errNotEnrolled(r.station.ID)
 	}
 	return a.show(s, state), nil
 }
@@ -69,7 +80,7 @@ func (a *API) changeStation(r *request, in StationPatch) (any, error) {
 	if _, err := a.Stations.Update(r.Context(), r.Actor, r.station.ID, name, locks, mode); err != nil {
 		return nil, err
 	}
-	return a.showStation(r)
+	return a.shown(r)
 }
 
 func (a *API) rotate(r *request) (any, error) {
@@ -110,5 +121,5 @@ func (a *API) unlock(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Encode(http.StatusOK, Unlocked{CommandID: answer.Command, Outcome: answer.Outcome, Success: answer.Outcome.Opened()})
+	return x.Encode(http.StatusOK, Unlocked{CommandID: answer.Command, Outcome: answer.Outcome, Message: answer.Message, Success: answer.Outcome.Opened()})
 }

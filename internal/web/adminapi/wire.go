@@ -129,6 +129,8 @@ type Station struct {
 	Firmware string         `json:"firmware,omitempty"` // absent until reported
 	Enrolled site.Timestamp `json:"enrolled"`
 
+	Subscribed *bool `json:"subscribed,omitempty"` // connected and subscribed to its commands; only in GET of one station
+
 	HomeAssistant site.HomeAssistantMode `json:"homeassistant"`
 }
 
@@ -250,6 +252,7 @@ type NewHolidays struct {
 type Unlocked struct {
 	CommandID site.CommandID `json:"commandId"`
 	Outcome   site.Outcome   `json:"outcome"`
+	Message   string         `json:"message,omitempty"` // where it says more than the outcome
 	Success   bool           `json:"success"`
 }
 

@@ -99,11 +99,12 @@ func (a *API) readCommand(x *kit.Exchange) error {
 type commandState struct {
 	CommandID site.CommandID `json:"commandId"`
 	Outcome   site.Outcome   `json:"outcome"`
+	Message   string         `json:"message,omitempty"` // where it says more than the outcome
 	Lock      site.Lock      `json:"lock"`
 }
 
 func (a *API) answerCommand(x *kit.Exchange, answer unlock.Answer) error {
-	return x.Encode(http.StatusOK, commandState{answer.Command, answer.Outcome, a.lockOf(x.Req.Actor.Account, answer)})
+	return x.Encode(http.StatusOK, commandState{answer.Command, answer.Outcome, answer.Message, a.lockOf(x.Req.Actor.Account, answer)})
 }
 
 // lockOf returns the lock as it is now; unknown if the account may no longer see it.
