@@ -21,8 +21,16 @@ func named(selector, text string) string {
 }
 
 // Click clicks in the middle of the element with that name, once it can be seen,
-// stands still, is enabled and nothing covers it.
+// stands still for half a second, is enabled and nothing covers it.
 func (tab *Tab) Click(selector, text string) {
+	tab.T.Helper()
+	tab.find(selector, text)
+	tab.Eval("stand()", nil)
+	tab.click()
+}
+
+// find waits until a click on that element would reach it.
+func (tab *Tab) find(selector, text string) {
 	tab.T.Helper()
 	tab.Await(`(async () => {
 		const e = ` + named(selector, text) + `;
@@ -38,6 +46,11 @@ func (tab *Tab) Click(selector, text string) {
 		const top = document.elementFromPoint(...window.clickAt);
 		return top === e || e.contains(top) || top?.closest('label')?.control === e;
 	})()`)
+}
+
+// click clicks where the element that was found is.
+func (tab *Tab) click() {
+	tab.T.Helper()
 	var at [2]float64
 	tab.Eval("window.clickAt", &at)
 	for _, kind := range []input.DispatchMouseEventType{chromedp.MousePressed, chromedp.MouseReleased} {
@@ -45,6 +58,49 @@ func (tab *Tab) Click(selector, text string) {
 			Type: kind, X: at[0], Y: at[1], Button: input.MouseButtonLeft, ClickCount: 1,
 		})
 	}
+}
+
+// Tap taps with a finger at a place in the window.
+func (tab *Tab) Tap(x, y float64) {
+	tab.T.Helper()
+	call(tab, input.DispatchTouchEvent, input.DispatchTouchEventParams{
+		Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{{X: x, Y: y}},
+	})
+	call(tab, input.DispatchTouchEvent, input.DispatchTouchEventParams{
+		Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{},
+	})
+}
+
+// TapOn taps in the middle of the first element that matches a selector, wherever that is now.
+func (tab *Tab) TapOn(selector string) {
+	tab.T.Helper()
+	tab.Tap(tab.Middle(selector))
+}
+
+// Middle returns the middle of the first element that matches a selector.
+func (tab *Tab) Middle(selector string) (x, y float64) {
+	tab.T.Helper()
+	var at [2]float64
+	tab.Eval(fmt.Sprintf(`(({ x, y, width, height }) => [x + width / 2, y + height / 2])(document.querySelector(%q).getBoundingClientRect())`, selector), &at)
+	return at[0], at[1]
+}
+
+// KeyDown presses a key at once; again says that it repeats itself, because it is held.
+func (tab *Tab) KeyDown(key rune, again bool) {
+	tab.T.Helper()
+	events := kb.Encode(key)
+	for _, event := range events[:len(events)-1] {
+		down := *event
+		down.AutoRepeat = &again
+		call(tab, input.DispatchKeyEvent, down)
+	}
+}
+
+// KeyUp releases a key.
+func (tab *Tab) KeyUp(key rune) {
+	tab.T.Helper()
+	events := kb.Encode(key)
+	call(tab, input.DispatchKeyEvent, *events[len(events)-1])
 }
 
 // Fill replaces what is in the field with that label.
@@ -62,9 +118,11 @@ func (tab *Tab) Type(text string) {
 	call(tab, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// Press presses keys, such as kb.Tab or kb.Enter, one after the other.
+// Press presses keys, such as kb.Tab or kb.Enter, one after the other, on what has stood for
+// half a second.
 func (tab *Tab) Press(keys string) {
 	tab.T.Helper()
+	tab.Eval("stand()", nil)
 	ctx, cancel := tab.within()
 	defer cancel()
 	tab.must(chromedp.Do(ctx, chromedp.KeyEvent(keys)))

@@ -48,7 +48,9 @@ type Tab struct {
 
 // watcher runs before every page. It keeps violations, and that an unlock succeeded, which
 // the page shows for three seconds. It lets a test set the clocks of the page forward, as
-// they are when a phone wakes up. No request of the page takes too long.
+// they are when a phone wakes up, let one second pass with all that is due in it, hold the
+// clock that measures how long a button has stood, and set that half a second forward. No
+// request of the page takes too long.
 const watcher = `
 window.violations = [];
 document.addEventListener('securitypolicyviolation', e =>
@@ -58,14 +60,29 @@ new MutationObserver(() => { window.unlocked ||= !!document.querySelector('.unlo
 	.observe(document, {subtree: true, childList: true, attributeFilter: ['class']});
 AbortSignal.timeout = () => new AbortController().signal;
 {
-	let ahead = 0;
-	const real = Date, clock = performance.now.bind(performance);
+	let ahead = 0, stood = 0, held = null;
+	const real = Date, clock = performance.now.bind(performance), timers = new Map(), ticks = [];
+	const { setTimeout: start, clearTimeout: stop, setInterval: repeat } = window;
 	window.setClockAhead = ms => { ahead = ms; };
+	window.holdClock = yes => { held = yes ? clock() : null; };
+	window.stand = (ms = 500) => { stood += ms; };
 	window.Date = class extends real {
 		constructor(...given) { super(...(given.length ? given : [real.now() + ahead])); }
 		static now() { return real.now() + ahead; }
 	};
-	performance.now = () => clock() + ahead;
+	performance.now = () => (held ?? clock()) + ahead + stood;
+	window.clearTimeout = id => { timers.delete(id); stop(id); };
+	window.setTimeout = (run, ms = 0, ...given) => {
+		const id = start(() => { timers.delete(id); run(...given); }, ms);
+		timers.set(id, {due: performance.now() + ms, run: () => run(...given)});
+		return id;
+	};
+	window.setInterval = (run, ms) => { ticks.push(run); return repeat(run, ms); };
+	window.passSecond = () => {
+		ahead += 1000;
+		for (const [id, {due, run}] of timers) if (due <= performance.now()) { clearTimeout(id); run(); }
+		for (const tick of ticks) tick();
+	};
 }`
 
 // NewTab opens a tab on an origin, such as "https://127.0.0.1:8443". The test fails if a
@@ -124,6 +141,16 @@ func (tab *Tab) Look(look Look) {
 	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}, //nolint:misspell // CSS spells it so
 	}})
+}
+
+// Text200 sets the text of the browser to 200 %, or back.
+func (tab *Tab) Text200(yes bool) {
+	tab.T.Helper()
+	size := int64(16)
+	if yes {
+		size *= 2
+	}
+	call(tab, page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: size, Fixed: size}})
 }
 
 // Freeze freezes the page, as a phone does with one that nobody looks at, or wakes it.

@@ -23,9 +23,9 @@ import (
 
 // The bounds of the console.
 const (
-	maxRaw   = 100 << 10 // bytes of all files
+	maxRaw   = 160 << 10 // bytes of all files
 	maxDocs  = 14 << 10  // bytes of the page of the API
-	maxFirst = 30 << 10  // bytes of the first page and all that it loads, with gzip
+	maxFirst = 40 << 10  // bytes of the first page and all that it loads, with gzip
 	maxLines = 3000      // of ours
 )
 

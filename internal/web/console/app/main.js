@@ -2,7 +2,7 @@
 
 import { live, publish } from './live.js';
 import { SignIn, check, session, signOut } from './session.js';
-import { Action, Brand, Problem, Wait, clockTime, html, render, useLink, useLoad, useRef, useTopic } from './ui.js';
+import { Action, Brand, Dialog, Problem, Wait, clockTime, html, render, useLink, useLoad, useRef, useState, useTopic } from './ui.js';
 
 // The pages: modules of that name whose default export is a component. It gets args, the
 // parts of its address after its own name, and query. Those with a title stand in the navigation.
@@ -38,7 +38,7 @@ function Link() {
 		live: 'Live',
 		lost: `Last known ${clockTime(live.known)}`,
 	};
-	return html`<output role="status" class=${'link ' + link}>${texts[link]}</output>`;
+	return html`<output role="status" class=${'link ' + link}><span>${texts[link]}</span></output>`;
 }
 
 // Gone says that the gateway is out of reach. It moves nothing: a button that moves is pressed by mistake.
@@ -56,13 +56,16 @@ function Navigation({ current }) {
 	</nav>`;
 }
 
+// Account is a dialog, so that a tap beside it opens no door.
 function Account() {
+	const [open, setOpen] = useState(false);
 	const { email, admin } = session.account;
-	return html`<button class="plain" popovertarget="account">Account</button>
-		<div id="account" class="card" popover>
-			<p>${email}<br /><small>${admin ? 'Administrator' : 'May use the doors below'}</small></p>
-			<${Action} act=${signOut}>Sign out<//>
-		</div>`;
+	const close = () => setOpen(false);
+	return html`<button class="plain" onClick=${() => setOpen(true)}>Account</button>
+		${open && html`<${Dialog} title=${email} onClose=${close}>
+			<p>${admin ? 'Administrator' : 'May open doors'}</p>
+			<div class="actions"><${Action} act=${signOut}>Sign out<//><button onClick=${close}>Close</button></div>
+		<//>`}`;
 }
 
 function Page({ page, at }) {

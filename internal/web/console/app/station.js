@@ -160,8 +160,9 @@ export default function Station({ args: [number] }) {
 		if (link === 'connecting') return html`<${Wait} />`;
 		return html`<${Title} back="Doors">Station ${number}<//><${Empty} title="There is no such station." />`;
 	}
-	return html`<${Title} back="Doors">${stationName(id)}<//>
-		<${Facts} station=${station}><small>number ${id}${station.firmware && `, firmware ${station.firmware}`}</small><//>
+	return html`<${Title} key=${id} back="Doors">${stationName(id)}<//>
+		<${Facts} station=${station} />
+		<p class="facts"><small>Number ${id}${station.firmware && `, firmware ${station.firmware}`}</small></p>
 		<div class="sections">
 			<${Block} title="Locks"><${Locks} station=${station} /><//>
 			<${Past} station=${station} />

@@ -101,27 +101,28 @@ export function clockTime(at) {
 	return inZone('', at, today ? 'minute' : 'moment');
 }
 
-// ageText rounds up: nothing is shown younger than it is. While nothing is current, it is when that was last known.
+// ageText rounds up: nothing is shown younger than it is. While nothing is current, it is
+// the age when that was last known.
 function ageText(moment) {
-	if (live.link !== 'live' && live.known) return `last known ${clockTime(live.known)}`;
-	const age = (live.now() - moment) / 1000;
+	const now = live.link !== 'live' && live.known ? live.known + live.ahead : live.now();
+	const age = (now - moment) / 1000;
 	if (age <= 10) return 'just now';
 	if (age <= 60) return `${Math.ceil(age / 10) * 10} s ago`;
 	if (age <= 3600) return `${Math.ceil(age / 60)} min ago`;
 	return `at ${clockTime(moment)}`;
 }
 
-// Age keeps itself right without drawing anything else.
-export function Age({ at, never }) {
+// Age keeps itself right without drawing anything else. It stands still while nothing is current.
+export function Age({ at, never, before = '' }) {
 	const element = useRef(null);
 	useLayoutEffect(() => {
 		const moment = Date.parse(at);
 		const update = () => {
-			const text = at ? ageText(moment) : never;
+			const text = at ? before + ageText(moment) : never;
 			if (element.current.textContent !== text) element.current.textContent = text;
 		};
 		update();
-		return subscribe('second', update);
+		return subscribe('second', () => (live.link === 'live' || !live.known) && update());
 	}, [at]);
 	return html`<small ref=${element}></small>`;
 }
@@ -197,6 +198,12 @@ export function Form({ onSubmit, submit, kind = 'primary', said, cancel, childre
 	</form>`;
 }
 
+// Name is a name that keeps its height when it is changed: what opens a door may stand below it.
+export function Name({ text }) {
+	const first = useRef(text).current;
+	return first === text ? text : html`<span class="was">${first}</span><span class="is">${text}</span>`;
+}
+
 // Title gets the focus when it appears.
 export function Title({ back, level = 'h1', children }) {
 	const element = useRef(null);
@@ -206,7 +213,7 @@ export function Title({ back, level = 'h1', children }) {
 	}, [text]);
 	useEffect(() => element.current.focus({ preventScroll: level === 'h1' }), []);
 	return html`${back && html`<a class="back" href=${'#/' + back.toLowerCase()}>‹ ${back}</a>`}
-		${h(level, { ref: element, tabindex: -1 }, text)}`;
+		${h(level, { ref: element, tabindex: -1 }, html`<${Name} text=${text} />`)}`;
 }
 
 // Load gets paths of /admin/v1 as one object, in which later ones win, and shows
@@ -252,7 +259,7 @@ export function List({ of, name = (one) => one.name, note, href, end, label = 'R
 }
 
 // The focus goes into a Dialog, stays there, and comes back at the end.
-function Dialog({ title, onClose, children }) {
+export function Dialog({ title, onClose, children }) {
 	const element = useRef(null);
 	const id = useId();
 	useLayoutEffect(() => {
