@@ -57,7 +57,7 @@ func TestFactsText_doors(t *testing.T) {
 	for want, r := range map[string]site.Record{
 		"station 7 (Roof)  lock-1":                                    {Kind: site.KindDoorOpened},
 		"station 7 (Roof)  lock-1  2 changes before without a record": {Kind: site.KindDoorClosed, Facts: site.Facts{Count: 2}},
-		"station 7 (Roof)  lock-1  unlocked, not opened":              {Kind: site.KindNotOpened, Facts: site.Facts{Command: "c", Detail: "unlocked, not opened"}},
+		"station 7 (Roof)  lock-1  the door was not opened":           {Kind: site.KindNotOpened, Facts: site.Facts{Command: "c", Detail: "the door was not opened"}},
 		"station 7 (Roof)  lock-1  open for too long  60 times":       {Kind: site.KindDoorHeld, Facts: site.Facts{Detail: "open for too long", Count: 60}},
 		"station 7 (Roof)  lock-1  logins with a wrong password":      {Kind: site.KindRefusedOften, Facts: site.Facts{Detail: "logins with a wrong password"}},
 	} {

@@ -14,7 +14,7 @@ const (
 )
 
 const (
-	detailNotOpened = "unlocked, not opened"
+	detailNotOpened = "the door was not opened"
 	detailOffline   = "seen when the station came back"
 )
 

@@ -54,6 +54,40 @@ func TestUnlock(t *testing.T) {
 	})
 }
 
+// An unlock that the station has only acknowledged opened nothing that anybody knows of: the
+// sentence about it stays for a minute, and the journal says no more.
+func TestUnlock_acknowledged(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	issued, err := h.Admin.AddStation(t.Context(), adminapi.NewStation{StationID: 1042, Name: "North entrance", Locks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	station := h.Dial(issued.MQTT)
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Click("button", "Unlock: North entrance")
+	station.Ack(station.Command())
+	tab.Await(`document.querySelector('.unlock.warn')?.innerText === 'Sent' && document.querySelector('.why.warn').innerText.includes('Sent, not confirmed')`)
+	look(tab, "doors-acknowledged")
+	passed := func(seconds int) { tab.Eval(fmt.Sprintf(`for (let i = 0; i < %d; i++) passSecond()`, seconds), nil) }
+	passed(4)
+	tab.Await(`document.querySelector('.unlock').innerText === 'Unlock' && document.querySelector('.why.warn').innerText.includes('Sent, not confirmed')`)
+	passed(60)
+	tab.Await(`!document.querySelector('.why')`)
+	if text := tab.Text(); strings.Contains(text, "nlocked") || strings.Contains(text, "pened") {
+		t.Errorf("the page says more than is known:\n%s", text)
+	}
+
+	tab.Visit("#/journal?show=unlocks")
+	const line = consoletest.Admin + " sent an unlock to North entrance · "
+	tab.AwaitText(line + "not confirmed")
+	tab.Await(`document.querySelector('.entry').className.trim() === 'entry tinted'`)
+	if text := tab.Text(); strings.Contains(text, consoletest.Admin+" opened") {
+		t.Errorf("the journal says more than is known:\n%s", text)
+	}
+}
+
 // From sign-in to "connected" by the keyboard alone, with at most 12 presses of Enter or
 // Space; what the page shows is enough to connect the station.
 func TestAddStation_byKeyboard(t *testing.T) {

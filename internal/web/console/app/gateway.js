@@ -9,9 +9,11 @@ const size = (bytes) => Math.ceil(bytes / 1e5) / 10 + ' MB';
 
 const State = ({ good, text }) => html`<${Badge} tone=${good ? 'ok' : 'warn'}>${good ? text : 'Not ' + text.toLowerCase()}<//>`;
 
-function Conditions({ ready, conditions }) {
+function Conditions({ ready, conditions, stations: { online, enrolled } }) {
+	const offline = enrolled - online;
 	return html`<p><${Badge} tone=${ready ? 'ok' : 'bad'}>${ready ? 'Ready' : 'Not ready'}<//>
-			${' '}${ready ? 'Doors can be opened.' : 'No door can be opened.'} ${conditions.length === 0 && 'Nothing is wrong.'}</p>
+			${' '}${ready ? 'The gateway can open doors.' : 'No door can be opened.'}
+			${' '}${offline > 0 ? `${offline} of ${enrolled} stations are offline.` : conditions.length === 0 && 'Nothing is wrong.'}</p>
 		${conditions.map(({ code, severity, summary, advice, since }) => {
 			const [tone, word] = severities[severity];
 			return html`<section key=${code} class=${'card tinted ' + tone}>

@@ -23,7 +23,7 @@ const sentences = {
 	'unlock-denied': 'WHO tried to open LOCK without the right',
 	'unlock-throttled': 'WHO asked too often to open LOCK',
 	'lock-changed': 'LOCK is STATUS',
-	'not-opened': 'LOCK was unlocked, but not opened',
+	'not-opened': 'LOCK was sent an unlock',
 	'door-held': 'LOCK: door open for too long',
 	'left-unlocked': 'LOCK was left unlocked',
 	login: 'WHOSE signed in',
@@ -50,23 +50,25 @@ function lockName({ station, lock }) {
 	return lock && live.stations.get(station)?.locks.length !== 1 ? `${name}, ${lock.replace('-', ' ')}` : name;
 }
 
-// words returns the tone of a record and a sentence, and for an unlock that opened nothing, why.
-function words({ kind, status, station }, outcome) {
+// words returns the tone of a record and a sentence, and for an unlock that is not known to have opened, why.
+// reported says that the lock has reported to be unlocked since.
+function words({ kind, status, station }, outcome, reported) {
 	if (kind !== 'unlock') {
 		const tone = status === 'jammed' || bad.includes(kind) ? 'bad' : warn.includes(kind) ? 'warn' : '';
 		const [noun, verb] = kind.split('-');
 		const change = kind.endsWith('ed') && { account: `WHO ${verb} the account WHOSE`, station: `WHO ${verb} STATION` }[noun];
 		return [tone, sentences[kind] ?? (change || `${station ? 'LOCK' : 'WHO'}: ${kind.replaceAll('-', ' ')}`)];
 	}
-	if (outcome === 'requested') return ['', 'WHO is opening LOCK'];
-	const [tone, word] = outcomes[outcome] ?? outcomes.unknown;
-	return tone === 'ok' ? [tone, 'WHO opened LOCK'] : ['warn', 'WHO tried to open LOCK', word.toLowerCase()];
+	if (outcome === 'done') return ['ok', 'WHO opened LOCK'];
+	if (outcome === 'requested') return ['', 'WHO asked to open LOCK'];
+	if (outcome === 'acknowledged') return ['', 'WHO sent an unlock to LOCK', reported ? 'it then reported unlocked' : 'not confirmed'];
+	return ['warn', 'WHO tried to open LOCK', (outcomes[outcome] ?? outcomes.unknown)[1].toLowerCase()];
 }
 
-function sentence(record, outcome, zone) {
+function sentence({ record, outcome, all }, zone) {
 	const { kind, email, station, count, remote, status, detail, batteryVoltage: volts } = record;
 	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, OUTCOME: `${record.version ?? ''} ${outcome}`, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
-	const [tone, text, why] = words(record, outcome);
+	const [tone, text, why] = words(record, outcome, all.some(({ kind }) => kind === 'lock-changed'));
 	const facts = detail?.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => (Date.parse(at) ? inZone(zone, at) : at));
 	const more = [why, kind !== 'unlock' && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
 	const said = more.filter(Boolean).join(', ');
@@ -98,7 +100,7 @@ function entries(records, zone) {
 		found.push(entry);
 		if (unlock) unlocks.set(record.commandId, entry).set(lock, entry);
 	}
-	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome, zone) }));
+	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry, zone) }));
 }
 
 const most = 1_000; // records that are shown
