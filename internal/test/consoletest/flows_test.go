@@ -2,6 +2,7 @@ package consoletest_test
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -86,6 +87,31 @@ func TestUnlock_acknowledged(t *testing.T) {
 	if text := tab.Text(); strings.Contains(text, consoletest.Admin+" opened") {
 		t.Errorf("the journal says more than is known:\n%s", text)
 	}
+}
+
+// A station that is connected and takes no commands is not called offline.
+func TestUnlock_notSubscribed(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	issued, err := h.Admin.AddStation(t.Context(), adminapi.NewStation{StationID: 1042, Name: "North entrance", Locks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", h.MQTT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	station := &gatewaytest.Station{T: t, Conn: conn, Login: issued.MQTT, Version: 4}
+	if err := station.TryConnect(); err != nil {
+		t.Fatal(err)
+	}
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Click("button", "Unlock: North entrance")
+	tab.Await(`document.querySelector('.why.bad')?.innerText === 'Connected, but not subscribed to its commands.'`)
+	tab.Visit("#/journal?show=unlocks")
+	tab.AwaitText("tried to open North entrance · not sent, connected, but not subscribed to its commands")
 }
 
 // From sign-in to "connected" by the keyboard alone, with at most 12 presses of Enter or

@@ -1,7 +1,7 @@
 // Doors: every station and lock that the account may use, what is known of them, and the
 // button that opens one.
 
-import { get, post, url } from './api.js';
+import { get, post, sentence, url } from './api.js';
 import { live, publish, stationName } from './live.js';
 import { counts } from './press.js';
 import { session } from './session.js';
@@ -38,19 +38,25 @@ function nameOf(station, lock, where = '') {
 async function result(id) {
 	for (const wait of asks) {
 		await new Promise((resolve) => setTimeout(resolve, wait));
-		const { outcome } = await get(url`/local/v1/commands/${id}`);
-		if (outcome !== 'acknowledged') return outcome;
+		const answer = await get(url`/local/v1/commands/${id}`);
+		if (answer.outcome !== 'acknowledged') return answer;
 	}
-	return 'acknowledged';
+	return { outcome: 'acknowledged' };
 }
 
 async function open({ stationId, token }, { lockId }, acknowledged) {
 	const of = session.account.admin ? url`stations/${stationId}` : url`/local/v1/stations/${token}`;
 	const options = { headers: { 'Idempotency-Key': crypto.randomUUID() }, patience };
-	const { outcome, commandId } = await post(`${of}/locks/${lockId}/unlock?wait=acknowledged`, undefined, options);
-	if (outcome !== 'acknowledged') return outcome;
+	const answer = await post(`${of}/locks/${lockId}/unlock?wait=acknowledged`, undefined, options);
+	if (answer.outcome !== 'acknowledged') return answer;
 	acknowledged();
-	return result(commandId).catch(() => outcome);
+	return result(answer.commandId).catch(() => answer);
+}
+
+// ended returns how an unlock ended, as outcomes has it; a message says more than the outcome.
+function ended({ outcome, message }) {
+	const [tone, text, why] = outcomes[outcome] ?? outcomes.unknown;
+	return [tone, text, message ? sentence(message[0].toUpperCase() + message.slice(1)) : why];
 }
 
 // show returns a function that shows a state of an unlock, and one that does so later,
@@ -76,7 +82,7 @@ async function unlock(key, station, lock) {
 		announce(`${where}: the station has the command.`);
 	};
 	const failed = ({ status, message }) => ['bad', ...(status ? ['Not sent', message] : ['Not known', `${outcomes.unknown[2]} ${message}`])];
-	const [tone, text, why] = await open(station, lock, sent).then((outcome) => outcomes[outcome] ?? outcomes.unknown, failed);
+	const [tone, text, why] = await open(station, lock, sent).then(ended, failed);
 	announce(`${where}: ${why.startsWith(text) ? '' : text + '. '}${why}`);
 	show({ tone, text, why, busy: true });
 	later(shownFor, { tone, why });

@@ -66,11 +66,12 @@ function words({ kind, status, station }, outcome, reported) {
 }
 
 function sentence({ record, outcome, all }, zone) {
-	const { kind, email, station, count, remote, status, detail, batteryVoltage: volts } = record;
+	const { kind, email, station, count, remote, status, batteryVoltage: volts } = record;
+	const { detail } = all.findLast((one) => one.kind === kind); // of an unlock, that of its end
 	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, OUTCOME: `${record.version ?? ''} ${outcome}`, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
 	const [tone, text, why] = words(record, outcome, all.some(({ kind }) => kind === 'lock-changed'));
 	const facts = detail?.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => (Date.parse(at) ? inZone(zone, at) : at));
-	const more = [why, kind !== 'unlock' && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
+	const more = [why, (kind !== 'unlock' || outcome === 'offline') && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
 	const said = more.filter(Boolean).join(', ');
 	return {
 		tone,
@@ -154,7 +155,8 @@ export function Records({ filter, first, zone }) {
 			<h2>${day}</h2>
 			<ol class="card list">${some.map((entry) => html`<${Entry} key=${entry.record.seq} entry=${entry} zone=${zone} />`)}</ol>
 		</section>`)}
-		${records?.length >= tail && tail < most && html`<div class="actions"><button onClick=${() => setTail(most)}>Show older records</button></div>`}`;
+		${records?.length >= tail && tail < most && html`<div class="actions"><button onClick=${() => setTail(most)}>Show older records</button></div>`}
+		${records?.length >= most && html`<p><small>These are the newest ${most} records. Older ones: choose earlier days, or save them as CSV.</small></p>`}`;
 }
 
 const go = (fields) => (location.hash = '#/journal?' + new URLSearchParams(fields.filter(([, value]) => value)));
