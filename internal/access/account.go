@@ -103,7 +103,7 @@ func (s *Service) PasswordMatches(ctx context.Context, email string, password si
 	if err != nil {
 		return false, err
 	}
-	leave, err := s.hashing.queue.enter(ctx, adminPath(), 0)
+	leave, err := s.hashing.enter(ctx, adminPath())
 	if err != nil {
 		return false, err
 	}
@@ -145,7 +145,7 @@ func (s *Service) HashPassword(ctx context.Context, email site.Email, password s
 	if err := CheckPassword(email, password); err != nil {
 		return "", err
 	}
-	leave, err := s.hashing.queue.enter(ctx, adminPath(), 0)
+	leave, err := s.hashing.enter(ctx, adminPath())
 	if err != nil {
 		return "", err
 	}
@@ -155,7 +155,7 @@ func (s *Service) HashPassword(ctx context.Context, email site.Email, password s
 
 // adminPath is where an administrator's change waits for a slot.
 func adminPath() path {
-	all := share{lane: laneAdmin}
+	all := flow{lane: laneAdmin}
 	return path{all, all, all}
 }
 

@@ -29,7 +29,7 @@ const (
 	PruneEvery    = pruneEvery
 	FailureBurst  = failureBurst
 	FailureEach   = failureEach
-	FailureEvery  = time.Minute // of throttle.Digest
+	FailureEvery  = time.Minute // of limit.Digest
 	StoreDeadline = storeDeadline
 )
 
@@ -43,16 +43,6 @@ func (s *Service) WrapDerive(wrap func(Derive) Derive) { s.hashing.derive = wrap
 func ReadHash(text string) (params Params, again string, err error) {
 	h, err := parseHash(text)
 	return h.params, h.String(), err
-}
-
-// Tracked returns the sizes of the tables that outsiders can fill.
-func (s *Service) Tracked() (largest, failing int) {
-	s.attempts.mu.Lock()
-	defer s.attempts.mu.Unlock()
-	s.failures.mu.Lock()
-	defer s.failures.mu.Unlock()
-	t := s.attempts
-	return max(t.pairs.Len(), t.clients.Len(), t.networks.Len(), t.accounts.Len(), t.trusted.Len(), t.logins.Len()), s.failures.together.Len()
 }
 
 // StoreRebased stores what a step has changed, as Run does.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -23,18 +23,18 @@ const (
 // over all, each address gets one record a minute, which counts the failures that it
 // stands for. Safe for concurrent use.
 type failures struct {
-	mu       sync.Mutex      // mu guards what follows
-	each     throttle.Bucket // of the records for one failure each
-	together *throttle.Digest[netip.Addr]
+	mu       sync.Mutex   // mu guards what follows
+	each     limit.Bucket // of the records for one failure each
+	together *limit.Digest[netip.Addr]
 }
 
-func newFailures() *failures { return &failures{together: throttle.NewDigest[netip.Addr](maxFailing)} }
+func newFailures() *failures { return &failures{together: limit.NewDigest[netip.Addr](maxFailing)} }
 
 // note counts a failure and returns the facts of the record that is due, if one is.
 func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (due site.Facts, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rate := throttle.Rate{Burst: failureBurst, Every: failureEach}
+	rate := limit.Rate{Burst: failureBurst, Every: failureEach}
 	if f.each.Wait(now, rate) == 0 {
 		f.each.Take(now, rate)
 		return facts, true
@@ -59,7 +59,7 @@ func (s *Service) recordFailure(ctx context.Context, a attempt) {
 	if account, ok := s.dir.byEmail(a.email); ok {
 		facts.Account, facts.Email = account.ID, account.Email
 	}
-	facts, ok := s.failures.note(throttle.Network(a.remote), facts, s.clock.Now())
+	facts, ok := s.failures.note(limit.Network(a.remote), facts, s.clock.Now())
 	if !ok {
 		return
 	}

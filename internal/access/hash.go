@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -104,7 +105,7 @@ type hashing struct {
 	dummy  hash   // matches nothing
 	secret []byte // of accountKey
 	derive derive
-	queue  *queue
+	queue  *limit.Queue[flow]
 }
 
 func newHashing(params Params, atOnce int, key []byte) hashing {

@@ -66,8 +66,7 @@ func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (p
 	if err := s.attempts.admit(a, s.clock.Now()); err != nil {
 		return proof{}, err
 	}
-	at, room := a.path()
-	leave, err := s.hashing.queue.enter(ctx, at, room)
+	leave, err := s.hashing.enter(ctx, a.path())
 	if err != nil {
 		return proof{}, err
 	}

@@ -106,8 +106,8 @@ func TestService_Login_turns(t *testing.T) {
 	})
 }
 
-// A full lane makes room for a client that has less of it, and for a network that has less
-// where no client has two.
+// A full lane makes room for a network that has less of it, and not for another client of the
+// network that has most where each has one.
 func TestService_Login_evicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
@@ -131,7 +131,11 @@ func TestService_Login_evicts(t *testing.T) {
 		if throttled.Load() != 1 || newcomer.Load() != 0 {
 			t.Errorf("%d were evicted, and %d newcomers refused", throttled.Load(), newcomer.Load())
 		}
-		h.is(h.try(porter, wrong, address(1)), fault.Throttled) // for its second, none loses its only one
+		all.Go(func() { _ = h.try(porter, wrong, address(1)); newcomer.Add(1) }) // which leaves both two and more
+		synctest.Wait()
+		if throttled.Load() != 2 || newcomer.Load() != 0 {
+			t.Errorf("%d were evicted, and %d newcomers refused", throttled.Load(), newcomer.Load())
+		}
 		release()
 		all.Wait()
 	})

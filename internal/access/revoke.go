@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"gatehouse/internal/access/amend"
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -89,7 +89,7 @@ func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.
 		return nil
 	}
 	written := *rec
-	written.Count = throttle.CountOf(len(ids))
+	written.Count = limit.CountOf(len(ids))
 	err = s.write(ctx, "storing the end of sessions", func(ctx context.Context) error {
 		return s.store.EndSessions(ctx, ids, written)
 	})

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -56,16 +56,16 @@ func (s *Service) newAttempt(email string, remote netip.Addr) attempt {
 // trusted reports whether failures of others must not keep the client out.
 func (a attempt) trusted() bool { return a.lane != laneStranger }
 
-// path returns the attempt's position in the queue, and how many of its smallest share
-// may wait there. Trusted clients share by account, so that one account's logins delay
-// no other's; strangers by network, because they may name any account.
-func (a attempt) path() (at path, room int) {
+// path returns the attempt's position in the queue. Trusted clients have turns by account,
+// so that one account's logins delay no other's; strangers by network, because they may
+// name any account.
+func (a attempt) path() path {
 	if a.trusted() {
-		account := share{lane: a.lane, account: a.account}
-		return path{{lane: a.lane}, account, {lane: a.lane, account: a.account, client: a.remote.String()}}, maxTrusted
+		account := flow{lane: a.lane, account: a.account}
+		return path{{lane: a.lane}, account, {lane: a.lane, account: a.account, client: a.remote.String()}}
 	}
-	network := share{lane: a.lane, client: throttle.Network(a.remote).String()}
-	return path{{lane: a.lane}, network, {lane: a.lane, client: a.remote.String() + "/"}}, maxStranger
+	network := flow{lane: a.lane, client: limit.Network(a.remote).String()}
+	return path{{lane: a.lane}, network, {lane: a.lane, client: a.remote.String()}}
 }
 
 // party is whose failures are counted: an account at a client address, or one of the two
@@ -83,28 +83,28 @@ type party struct {
 // use.
 type attempts struct {
 	mu       sync.Mutex // mu guards the tables
-	pairs    *throttle.Buckets[party]
-	clients  *throttle.Buckets[party]
-	networks *throttle.Buckets[party]
-	accounts *throttle.Buckets[party] // from addresses that are not trusted
-	trusted  *throttle.Buckets[party] // attempts of trusted clients beyond the bounds
-	logins   *throttle.Buckets[party] // of an account, that succeeded
+	pairs    *limit.Buckets[party]
+	clients  *limit.Buckets[party]
+	networks *limit.Buckets[party]
+	accounts *limit.Buckets[party] // from addresses that are not trusted
+	trusted  *limit.Buckets[party] // attempts of trusted clients beyond the bounds
+	logins   *limit.Buckets[party] // of an account, that succeeded
 }
 
 func newAttempts(accountFailures, addressFailures int) *attempts {
 	return &attempts{
-		pairs:    throttle.New[party](accountFailures, accountEvery),
-		clients:  throttle.New[party](addressFailures, addressEvery),
-		networks: throttle.New[party](wider*addressFailures, addressEvery/wider),
-		accounts: throttle.New[party](wider*accountFailures, accountEvery/wider),
-		trusted:  throttle.New[party](trustedBurst, trustedEvery),
-		logins:   throttle.New[party](loginBurst, loginEvery),
+		pairs:    limit.NewBuckets[party](accountFailures, accountEvery),
+		clients:  limit.NewBuckets[party](addressFailures, addressEvery),
+		networks: limit.NewBuckets[party](wider*addressFailures, addressEvery/wider),
+		accounts: limit.NewBuckets[party](wider*accountFailures, accountEvery/wider),
+		trusted:  limit.NewBuckets[party](trustedBurst, trustedEvery),
+		logins:   limit.NewBuckets[party](loginBurst, loginEvery),
 	}
 }
 
 // bound is one of the bounds of an attempt.
 type bound struct {
-	table *throttle.Buckets[party]
+	table *limit.Buckets[party]
 	key   party
 }
 
@@ -117,7 +117,7 @@ func (t *attempts) bounds(a attempt) []bound {
 	return all
 }
 
-func networkOf(client netip.Addr) party { return party{client: throttle.Network(client)} }
+func networkOf(client netip.Addr) party { return party{client: limit.Network(client)} }
 
 // admit returns Throttled, with the time to wait, for an attempt that is not allowed.
 func (t *attempts) admit(a attempt, now time.Time) error {

@@ -14,6 +14,7 @@ func wings() map[string]int {
 		"internal/architecture": 0,
 		"internal/fault":        0,
 		"internal/health":       1,
+		"internal/limit":        1,
 		"internal/metric":       1,
 		"internal/site":         0,
 		"configs":               0,
@@ -43,9 +44,9 @@ func wings() map[string]int {
 // adapter never imports a sibling.
 func arrows() map[string][]string {
 	return map[string][]string{
-		"internal/access":              {"internal/access/amend", "internal/access/throttle", "internal/access/token"},
+		"internal/access":              {"internal/access/amend", "internal/access/token"},
 		"internal/access/token":        {"internal/access/amend"},
-		"internal/access/setup":        {"internal/access/amend", "internal/access/throttle"},
+		"internal/access/setup":        {"internal/access/amend"},
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/board/machine":       {"internal/board/durable"},
 		"internal/board/slot":          {"internal/board/durable"},

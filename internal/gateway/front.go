@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
@@ -22,7 +22,7 @@ type front struct {
 
 // newFronts returns the services of the bound HTTP listeners.
 func (g *Gateway) newFronts() (all []*front) {
-	crowd := admission.New(admission.Limits{
+	pool := limit.NewPool(limit.Limits{
 		Total:      g.cfg.HTTP.MaxConnections + kit.MaxStreams, // streams of accounts evict nobody
 		Resting:    g.cfg.HTTP.MaxConnections,
 		PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress,
@@ -30,7 +30,7 @@ func (g *Gateway) newFronts() (all []*front) {
 	for _, l := range g.listeners.http {
 		f := &front{listener: l, ended: make(chan error, 1)}
 		f.open(g.web.Handler(l.tls != nil, httpapi.Waiting(g.conditions)))
-		f.Service = g.web.NewService(f, l.net, crowd, l.tls)
+		f.Service = g.web.NewService(f, l.net, pool, l.tls)
 		all = append(all, f)
 	}
 	return all

@@ -39,7 +39,6 @@ type running struct {
 func (g *Gateway) stages() []stage {
 	return []stage{
 		{"clock", g.clock.Run, time.Second},
-		{"memory", func(ctx context.Context) error { return machine.HoldCollections(ctx, g.handshakes.Waiting) }, time.Second},
 		{"storage", g.watchStorage, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"journal head", g.journal.LogHead, time.Second},

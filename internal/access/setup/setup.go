@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"gatehouse/internal/access/amend"
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -83,9 +83,9 @@ type Service struct {
 	code site.Secret   // set by Start
 
 	mu       sync.Mutex // mu guards the tables of wrong codes
-	clients  *throttle.Buckets[netip.Addr]
-	networks *throttle.Buckets[netip.Addr]
-	lines    throttle.Bucket // of the log
+	clients  *limit.Buckets[netip.Addr]
+	networks *limit.Buckets[netip.Addr]
+	lines    limit.Bucket // of the log
 
 	// Guarded by turn, and touched by Start before there is any other caller.
 	blind bool // whether the notice could not be shown the last time
@@ -95,8 +95,8 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		Config: cfg, turn: make(chan struct{}, 1),
-		clients:  throttle.New[netip.Addr](attempts, attemptEvery),
-		networks: throttle.New[netip.Addr](wider*attempts, attemptEvery/wider),
+		clients:  limit.NewBuckets[netip.Addr](attempts, attemptEvery),
+		networks: limit.NewBuckets[netip.Addr](wider*attempts, attemptEvery/wider),
 	}
 	s.over.Store(len(cfg.Accounts.Accounts()) > 0)
 	return s
@@ -211,13 +211,13 @@ func errOver() error { return fault.New(fault.NotFound, "Not found") }
 func (s *Service) wrong(remote netip.Addr, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	network := throttle.Network(remote)
+	network := limit.Network(remote)
 	if wait := max(s.clients.Wait(remote, now), s.networks.Wait(network, now)); wait > 0 {
 		return fault.Throttle("Too many attempts; try again later", wait)
 	}
 	s.clients.Take(remote, now)
 	s.networks.Take(network, now)
-	if rate := (throttle.Rate{Burst: attempts, Every: attemptEvery}); s.lines.Wait(now, rate) == 0 {
+	if rate := (limit.Rate{Burst: attempts, Every: attemptEvery}); s.lines.Wait(now, rate) == 0 {
 		s.lines.Take(now, rate)
 		s.Logger.Warn("wrong setup code", "remote", remote)
 	}

@@ -3,17 +3,16 @@ package admission
 import (
 	"errors"
 	"net"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// Conn wraps raw for the server side of a TLS session. After the handshake call
-// [Conn.Done], unless the next call on the connection is Read or Close.
-func (h *Handshakes) Conn(raw net.Conn) *Conn {
-	return &Conn{Conn: raw, gate: h}
-}
+	"gatehouse/internal/limit"
+)
 
 // Conn is a connection whose TLS handshake waits for its turn.
 type Conn struct {
@@ -22,38 +21,22 @@ type Conn struct {
 	begun    bool        // the wait for a turn has begun; used by the reader alone
 	turn     atomic.Bool // it has a turn
 	answered atomic.Bool // the server has written to it during its turn
-	waiter   waiter
+
+	mu     sync.Mutex                // mu guards what follows
+	waiter *limit.Waiter[netip.Addr] // nil: it has not waited
+	closed bool
 }
 
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Queue has c wait for its turn without a goroutine, which spares the processor in a wave
-// of connections. It returns false, and does nothing, if the client has sent nothing yet.
-// Otherwise begin is called once, perhaps before Queue returns, and must not wait: with
-// true when c has its turn, with false if its client has disconnected, or after
-// [Conn.Withdraw].
-func (c *Conn) Queue(begin func(turn bool)) bool {
-	if !isReadable(c.Conn, false) {
-		return false
-	}
-	c.begun = true
-	c.gate.enter(c, begin)
-	return true
-}
-
 // Withdraw ends the wait of c, if it waits, and has it wait no more.
 func (c *Conn) Withdraw() {
-	h := c.gate
-	h.mu.Lock()
-	c.waiter.withdrawn = true
-	waits := c.waiter.waits
-	if waits {
-		h.waiting.remove(&c.waiter, false)
-	}
-	h.mu.Unlock()
-	if waits {
-		c.waiter.begin(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.waiter != nil {
+		c.waiter.Cancel(net.ErrClosed)
 	}
 }
 
@@ -64,18 +47,46 @@ func (c *Conn) Await() error {
 		return nil
 	}
 	c.begun = true
-	if isReadable(c.Conn, true) && !c.await() {
-		return net.ErrClosed
+	if isReadable(c.Conn, true) {
+		return c.await()
 	}
 	return nil
 }
 
-// await waits for the turn of c. It reports false if c is withdrawn first, or its client
-// has disconnected.
-func (c *Conn) await() bool {
-	turn := make(chan bool, 1)
-	c.gate.enter(c, func(has bool) { turn <- has })
-	return <-turn
+// await waits for the turn of c. It fails if c is withdrawn first, or its client has
+// disconnected.
+func (c *Conn) await() error {
+	w, err := c.join()
+	if err != nil {
+		return err
+	}
+	waited := !w.Answered()
+	if err := w.Wait(); err != nil {
+		return err
+	}
+	c.turn.Store(true)
+	if waited && HungUp(c.Conn) { // which the kernel answers at once
+		c.Done()
+		return net.ErrClosed
+	}
+	err = c.Conn.SetDeadline(time.Now().Add(c.gate.timeout))
+	if err != nil { // it was closed meanwhile
+		c.Done()
+	}
+	return err
+}
+
+// join has c wait, unless it is withdrawn.
+func (c *Conn) join() (*limit.Waiter[netip.Addr], error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, net.ErrClosed
+	}
+	address := limit.Address(c.RemoteAddr())
+	w, err := c.gate.Join(limit.Network(address), address)
+	c.waiter = w
+	return w, err
 }
 
 // Read implements [net.Conn]. It ends the turn if the server has answered, or has to
@@ -109,7 +120,7 @@ func (c *Conn) Close() error {
 // Done ends the turn of c, if it has one.
 func (c *Conn) Done() {
 	if c.turn.Swap(false) {
-		c.gate.next()
+		c.gate.Leave()
 	}
 }
 

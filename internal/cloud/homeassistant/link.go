@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/health"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
@@ -88,7 +88,7 @@ type Link struct {
 	slots   chan struct{} // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup
 
-	refusals *throttle.Digest[string]
+	refusals *limit.Digest[string]
 
 	reason string // why the link is down; "" while it is up. Of the goroutine of Run
 }
@@ -97,7 +97,7 @@ type Link struct {
 func New(cfg Config) *Link {
 	return &Link{
 		Config: cfg, base: "gatehouse/" + string(cfg.Gateway), slots: make(chan struct{}, maxUnderWay),
-		refusals: throttle.NewDigest[string](maxReasons),
+		refusals: limit.NewDigest[string](maxReasons),
 	}
 }
 

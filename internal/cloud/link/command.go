@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -53,7 +53,7 @@ type commands struct {
 	running sync.WaitGroup              // these
 	// refusals are those that get a record, by jti and reason; with "" for the jti where no
 	// trusted key has signed them, which displace none of the others.
-	refusals *throttle.Digest[[2]string]
+	refusals *limit.Digest[[2]string]
 	updates  updating
 
 	claiming sync.Mutex // the holder alone acquires slots and takes from updates.pace
@@ -62,8 +62,8 @@ type commands struct {
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
 func newCommands(cfg Config, answer func(api.Result)) *commands {
-	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), refusals: throttle.NewDigest[[2]string](maxApart)}
-	c.updates.refusals = throttle.NewDigest[[2]string](maxApartUpdates)
+	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), refusals: limit.NewDigest[[2]string](maxApart)}
+	c.updates.refusals = limit.NewDigest[[2]string](maxApartUpdates)
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, api.Result{})

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/board/updates"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -38,12 +38,12 @@ type Updates interface {
 // updating is what commands keep for updates.
 type updating struct {
 	allowed  atomic.Bool // by the configuration
-	pace     throttle.Bucket
-	refusals *throttle.Digest[[2]string] // as those of commands
+	pace     limit.Bucket
+	refusals *limit.Digest[[2]string] // as those of commands
 }
 
 // pace bounds the updates that root is asked for.
-func pace() throttle.Rate { return throttle.Rate{Burst: maxUpdatesAtOnce, Every: updateEvery} }
+func pace() limit.Rate { return limit.Rate{Burst: maxUpdatesAtOnce, Every: updateEvery} }
 
 func (u *updating) wait() time.Duration { return u.pace.Wait(time.Now(), pace()) }
 func (u *updating) take()               { u.pace.Take(time.Now(), pace()) }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 )
 
 // acceptPause is the pause after a failed accept, for example when the descriptors are
@@ -25,19 +25,12 @@ const acceptPause = 50 * time.Millisecond
 // accept takes connections from one listener until ctx ends. Only a listener that
 // was closed elsewhere is an error.
 func (s *Server) accept(ctx context.Context, l Listener) error {
-	pace := admission.Pace{}
-	for pace.Rested(); ; {
+	for {
 		raw, err := l.Net.Accept()
 		switch {
 		case err == nil:
-			if l.TLS != nil {
-				s.cfg.Handshakes.Rest(ctx.Done())
-			}
 			s.welcome(raw, l.TLS)
-			if runtime.Gosched(); pace.Due() { // a flood of newcomers does not delay connected stations
-				rest(ctx, admission.Breath)
-				pace.Rested()
-			}
+			runtime.Gosched() // a flood of newcomers does not delay connected stations
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the loop
 		case errors.Is(err, net.ErrClosed):
@@ -60,82 +53,42 @@ func rest(ctx context.Context, pause time.Duration) {
 }
 
 // welcome serves an accepted connection in a goroutine of its own, if there is room
-// for it. A TLS connection gets its goroutine with its turn.
+// for it.
 func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
 	c := s.newConn(raw, secure)
 	if err := c.socket.prepare(); err != nil { // it is dead already
 		c.Reset(reasonLost)
 		return
 	}
-	if err := s.crowd.Enter(&c.place, admission.Address(raw.RemoteAddr()), c); err != nil {
+	if err := s.pool.Enter(&c.slot, limit.Address(raw.RemoteAddr()), c); err != nil {
 		r := errFull
-		if errors.Is(err, admission.ErrAddress) {
+		if errors.Is(err, limit.ErrAddress) {
 			r = errAddress
 		}
 		s.note(c, r)
 		c.Reset(r.reason)
 		return
 	}
-	s.conns.Add(1)
-	switch {
-	case c.gated == nil:
-		go func() { defer s.conns.Done(); s.serve(c, nil) }()
-	case !c.gated.Queue(func(turn bool) { s.proceed(c, turn) }):
-		s.proceed(c, true) // it waits there
-	}
+	s.conns.Go(func() { s.serve(c) })
 }
 
-// proceed has a TLS connection do its handshake, or ends it where it gets no turn.
-func (s *Server) proceed(c *Conn, turn bool) {
-	if !turn {
-		c.Reset(reasonLost)
-		c.place.Leave()
-		s.conns.Done()
-		return
-	}
-	select {
-	case s.shaking <- c:
-	default:
-		go s.shake(c)
-	}
-}
-
-// shakerRest is for how long a goroutine that does handshakes waits for the next.
-const shakerRest = time.Second
-
-// shake does the handshake of c, and of others for as long as they come. A stack takes
-// time to grow, and that of its goroutine has grown: a wave of 1,000 stations on a sixtieth
-// of a core is online after 34 s instead of 44.
-func (s *Server) shake(c *Conn) {
-	rest := time.NewTimer(shakerRest)
-	defer rest.Stop()
-	for {
-		shaken, err := c, s.safely(func() error { return s.shakeHands(c) })
-		go func() { defer s.conns.Done(); s.serve(shaken, err) }()
-		rest.Reset(shakerRest)
-		select {
-		case c = <-s.shaking:
-		case <-rest.C:
-			return
-		case <-s.closing:
-			return
-		}
-	}
-}
-
-// Evict implements [admission.Guest]. A connection is evicted before its CONNECT
+// Evict implements [limit.Holder]. A connection is evicted before its CONNECT
 // alone: after it, it is working.
 func (c *Conn) Evict() {
 	c.server.note(c, errCrowded)
 	c.Reset(errCrowded.reason)
 }
 
-// serve sees a connection through, from its handshake with its error, if there was one, to
-// the last call of the handler.
-func (s *Server) serve(c *Conn, err error) {
-	if err == nil {
-		err = s.safely(func() error { return s.converse(c) })
-	}
+// serve sees a connection through, from its handshake to the last call of the handler.
+func (s *Server) serve(c *Conn) {
+	err := s.safely(func() error {
+		if c.gated != nil {
+			if err := s.shakeHands(c); err != nil {
+				return err
+			}
+		}
+		return s.converse(c)
+	})
 	c.end("", nil)
 	<-c.done
 	reason := c.reason
@@ -143,7 +96,7 @@ func (s *Server) serve(c *Conn, err error) {
 		reason = s.explain(c, err)
 	}
 	s.clear(c)
-	c.place.Leave()
+	c.slot.Leave()
 	s.seats.leave(c, func(shown *Conn) { s.cfg.Handler.Disconnected(shown, reason) })
 }
 
@@ -177,24 +130,10 @@ func (s *Server) shakeHands(c *Conn) error {
 // converse lets mochi speak with the station until one of them ends it. The time to the
 // CONNECT begins with the end of the handshake (contract, section 2).
 func (s *Server) converse(c *Conn) error {
-	if c.gated != nil {
-		s.cfg.Handshakes.Rest(c.done)
-		roomy(0)
-	}
 	if err := s.hurry(c); err != nil {
 		return err
 	}
 	return s.mochi.EstablishConnection("stations", wire{c})
-}
-
-// roomy lets the stack of a goroutine grow in one step to the 32 kB that mochi needs for a
-// SUBSCRIBE. In four steps, with ever more on it, that takes a tenth of the time of a
-// connection.
-//
-//go:noinline
-func roomy(at int) byte {
-	var room [20 << 10]byte
-	return room[at]
 }
 
 // hurry bounds what is left until the CONNECT, or until the end of the handshake.

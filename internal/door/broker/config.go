@@ -28,14 +28,14 @@ type Config struct {
 // Limits bound what the outside can take. Each is above zero.
 type Limits struct {
 	// Connections is how many connections may be open. One more evicts a connection
-	// that has not sent its CONNECT, of the address that has most of them; where all
-	// have, it is reset at once.
+	// that has not sent its CONNECT (see [limit.Pool]); where all have, it is reset at
+	// once.
 	Connections int
 	// ConnectionsPerAddress is the same for one client address. It is wide, because
 	// many stations may stand behind one. Loopback has no bound of its own.
 	ConnectionsPerAddress int
 	// Connecting is how many connections may not have sent their CONNECT yet. One more
-	// evicts the oldest of the address that has most of them. Zero: 1,024.
+	// evicts one of them. Zero: 1,024.
 	Connecting int
 	// ConnectTimeout runs from the accepted connection to the first byte of the TLS
 	// handshake, from the turn of the handshake to its end, and from there, or without

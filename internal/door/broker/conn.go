@@ -11,6 +11,7 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/door/stationlink"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -23,7 +24,7 @@ type Conn struct {
 	stream net.Conn        // raw, or the TLS session on it
 	gated  *admission.Conn // between the two; nil without TLS
 	remote string
-	place  admission.Place
+	slot   limit.Slot
 
 	// Known from CONNECT on.
 	station    atomic.Int64

@@ -20,15 +20,11 @@ func (s *Server) Leftovers() (clients int, subscriptions int64) {
 	return s.mochi.Clients.Len(), atomic.LoadInt64(&s.mochi.Info.Subscriptions)
 }
 
-// WelcomeEvicted serves a connection that is evicted between its turn and its handshake.
-// It returns false while the client has sent nothing.
-func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) bool {
+// WelcomeEvicted serves a connection that is evicted before its handshake.
+func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) {
 	c := s.newConn(raw, secure)
-	return c.gated.Queue(func(turn bool) {
-		s.conns.Add(1)
-		c.Reset(errCrowded.reason)
-		s.proceed(c, turn)
-	})
+	c.Reset(errCrowded.reason)
+	s.conns.Go(func() { s.serve(c) })
 }
 
 // Expire lets the time of the commands in flight be over.
@@ -56,7 +52,7 @@ type Stats struct {
 
 // Stats returns the figures.
 func (s *Server) Stats() (of Stats) {
-	of.Open, of.Connecting = s.crowd.Count()
+	of.Open, of.Connecting = s.pool.Count()
 	return of
 }
 

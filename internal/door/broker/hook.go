@@ -7,7 +7,7 @@ import (
 	"github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 )
 
 // hook is the one hook in mochi: it allows what is listed here and nothing else.
@@ -63,7 +63,7 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 	// mochi knows each connection under an id of its own, so that its own take-over,
 	// which races with itself, never has anything to take over.
 	cl.ID += "/" + strconv.FormatUint(h.last.Add(1), 10)
-	c.place.Move(admission.Working)
+	c.slot.Move(limit.Working)
 	return nil
 }
 

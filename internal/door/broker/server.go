@@ -11,8 +11,8 @@ import (
 	"github.com/mochi-mqtt/server/v2"
 	"golang.org/x/sync/errgroup"
 
-	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/systemlog"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -23,12 +23,9 @@ type Server struct {
 	cfg     Config
 	ledger  *systemlog.Limiter
 	mochi   *mqtt.Server
-	crowd   *admission.Crowd
+	pool    *limit.Pool
 	seats   seats
 	buffers sync.Pool // of *[]byte, for packets that are being encoded
-
-	shaking chan *Conn    // to goroutines that wait for a handshake
-	closing chan struct{} // closed when the connections are ended
 
 	accepting atomic.Bool    // all accept loops run
 	conns     sync.WaitGroup // of the goroutines that serve connections
@@ -39,12 +36,10 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:    cfg,
 		ledger: systemlog.NewLimiter(cfg.Logger, time.Second, 20),
-		crowd: admission.New(admission.Limits{
+		pool: limit.NewPool(limit.Limits{
 			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cmp.Or(cfg.Limits.Connecting, 1024),
 		}),
 		seats:   seats{taken: make(map[site.StationID]*seat)},
-		shaking: make(chan *Conn),
-		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits))
@@ -77,8 +72,8 @@ func options(limits Limits) *mqtt.Options {
 
 // register adds the gauges of the broker to the metrics.
 func (s *Server) register(r *metric.Registry) {
-	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { open, _ := s.crowd.Count(); return float64(open) })
-	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.crowd.Count(); return float64(connecting) })
+	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { open, _ := s.pool.Count(); return float64(open) })
+	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.pool.Count(); return float64(connecting) })
 }
 
 // Serve accepts stations on the listeners until ctx ends; then it closes the
@@ -105,7 +100,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 // Accepts reports whether connections are accepted: all accept loops run. It does not
 // return while a lock that each connection needs is held.
 func (s *Server) Accepts() bool {
-	_, _ = s.crowd.Count()
+	_, _ = s.pool.Count()
 	s.seats.mu.Lock()
 	defer s.seats.mu.Unlock()
 	return s.accepting.Load()
@@ -113,8 +108,7 @@ func (s *Server) Accepts() bool {
 
 // closeAll ends every connection, and waits for its handler. No new ones come any more.
 func (s *Server) closeAll() {
-	close(s.closing)
-	for _, g := range s.crowd.Guests() {
+	for _, g := range s.pool.Holders() {
 		c := g.(*Conn)
 		s.conns.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -72,11 +72,11 @@ func (a *alarm) raise(e *effect) {
 // refused counts an unlock or a login that failed, and raises the alarm when there are
 // many; each prolongs one that stands.
 func (s *Service) refused(l *live, why string) {
-	limit := s.limits.Load().RefusedOften
-	if limit == 0 {
+	most := s.limits.Load().RefusedOften
+	if most == 0 {
 		return
 	}
-	e, rate := &effect{now: s.cfg.Clock.Now(), moment: time.Now()}, throttle.Rate{Burst: limit, Every: refusedWithin / time.Duration(limit)}
+	e, rate := &effect{now: s.cfg.Clock.Now(), moment: time.Now()}, limit.Rate{Burst: most, Every: refusedWithin / time.Duration(most)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refusals.Wait(e.moment, rate) == 0 {
@@ -151,7 +151,7 @@ func (l *live) recordAlarms(e *effect) {
 		if a.owed == 0 || !l.ending && slices.ContainsFunc(l.alarms, lately) {
 			continue
 		}
-		facts := site.Facts{Station: l.id, Detail: cmp.Or(a.why, AlarmLimits{}.rules()[a.Kind].means), Count: throttle.CountOf(a.owed)}
+		facts := site.Facts{Station: l.id, Detail: cmp.Or(a.why, AlarmLimits{}.rules()[a.Kind].means), Count: limit.CountOf(a.owed)}
 		if a.Lock != 0 {
 			facts.Lock = a.Lock.String()
 		}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -32,8 +32,8 @@ type live struct {
 	locks      []lock // lock-1 first, as many as were enrolled
 
 	alarms   []alarm
-	refusals throttle.Bucket // empty: there are often some
-	ending   bool            // the run of the process ends, and every record is due
+	refusals limit.Bucket // empty: there are often some
+	ending   bool         // the run of the process ends, and every record is due
 
 	presence, lowBattery trail
 

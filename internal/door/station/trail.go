@@ -3,7 +3,7 @@ package station
 import (
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -11,19 +11,19 @@ import (
 // hostile, fills no journal; whatever was left out is counted in the next record, and the
 // journal is brought up to date once there is room.
 type trail struct {
-	rate    throttle.Rate
-	bucket  throttle.Bucket
+	rate    limit.Rate
+	bucket  limit.Bucket
 	skipped int // left out since the last record
 }
 
 // presenceTrail allows at most 60 records in any minute.
-func presenceTrail() trail { return trail{rate: throttle.Rate{Burst: 30, Every: 2 * time.Second}} }
+func presenceTrail() trail { return trail{rate: limit.Rate{Burst: 30, Every: 2 * time.Second}} }
 
 // lockTrail is that of one lock, and of one door: a busy one has more than a thousand
 // changes a day, and one that flaps has one record a minute.
-func lockTrail() trail { return trail{rate: throttle.Rate{Burst: 60, Every: time.Minute}} }
+func lockTrail() trail { return trail{rate: limit.Rate{Burst: 60, Every: time.Minute}} }
 
-func batteryTrail() trail { return trail{rate: throttle.Rate{Burst: 2, Every: time.Hour}} }
+func batteryTrail() trail { return trail{rate: limit.Rate{Burst: 2, Every: time.Hour}} }
 
 // detailCaughtUp is the detail of a record that makes up for others.
 const detailCaughtUp = "changed too often for a record each"
@@ -76,9 +76,9 @@ func (l *live) catchUp(e *effect) {
 // allowLast allows the last records of a run, whatever was recorded before: the next run
 // begins with the saved states, and would not know that the journal lacks one.
 func (l *live) allowLast(*effect) {
-	l.presence.bucket = throttle.Bucket{}
+	l.presence.bucket = limit.Bucket{}
 	for i := range l.locks {
-		l.locks[i].changes.bucket, l.locks[i].passages.bucket = throttle.Bucket{}, throttle.Bucket{}
+		l.locks[i].changes.bucket, l.locks[i].passages.bucket = limit.Bucket{}, limit.Bucket{}
 	}
 	l.ending = true
 }

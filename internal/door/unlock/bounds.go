@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -33,11 +33,11 @@ type Bounds struct {
 // bounds keeps what accounts ask for within Bounds, and counts what it refuses. Safe for
 // concurrent use.
 type bounds struct {
-	refusals *throttle.Digest[site.AccountID]
+	refusals *limit.Digest[site.AccountID]
 
 	mu   sync.Mutex // mu guards what follows
 	are  Bounds
-	rate *throttle.Buckets[site.AccountID] // nil: unbounded
+	rate *limit.Buckets[site.AccountID] // nil: unbounded
 	uses map[use]*using
 }
 
@@ -57,7 +57,7 @@ type using struct {
 func newBounds(b Bounds) *bounds {
 	made := &bounds{
 		uses:     make(map[use]*using),
-		refusals: throttle.NewDigest[site.AccountID](throttle.MaxKeys),
+		refusals: limit.NewDigest[site.AccountID](limit.MaxKeys),
 	}
 	made.set(b)
 	return made
@@ -71,7 +71,7 @@ func (b *bounds) set(to Bounds) {
 	}
 	b.are, b.rate = to, nil
 	if to.Rate != 0 && to.Burst != 0 {
-		b.rate = throttle.New[site.AccountID](to.Burst, time.Duration(float64(time.Second)/to.Rate))
+		b.rate = limit.NewBuckets[site.AccountID](to.Burst, time.Duration(float64(time.Second)/to.Rate))
 	}
 }
 

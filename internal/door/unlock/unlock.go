@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -145,14 +145,14 @@ type Service struct {
 	commands    *commands
 	replays     *replays
 	bounds      *bounds
-	denials     *throttle.Digest[use]
+	denials     *limit.Digest[use]
 	interrupted []string // signed commands that an earlier run had not ended
 }
 
 // New returns the use case and reads from the journal what commands and keys of the
 // last minutes must not be forgotten over a restart.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds), denials: throttle.NewDigest[use](throttle.MaxKeys)}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds), denials: limit.NewDigest[use](limit.MaxKeys)}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err

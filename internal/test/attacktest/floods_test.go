@@ -73,7 +73,7 @@ type siege struct {
 	t                           *testing.T
 	p                           *gatewaytest.Program
 	house, attacker             *gatewaytest.Host
-	https, mqtt                 string // addresses as the house sees them
+	https, mqtt, mqtts          string // addresses as the house sees them
 	aHTTPS, aMQTT, aMQTTSecured string // as the attacker does
 	door                        adminapi.IssuedStation
 	bearer                      string // of the attacker's account
@@ -87,16 +87,16 @@ const (
 	attackerEmail = "guest@example.test"
 )
 
-func newSiege(t *testing.T) *siege {
+func newSiege(t *testing.T, env ...string) *siege {
 	t.Helper()
 	f := &siege{t: t, house: gatewaytest.NewHost(t, 1), attacker: gatewaytest.NewHost(t, 2), underWay: make(chan struct{})}
 	for i := range attackers {
 		f.attacker.Command("ip", "addr", "add", fmt.Sprintf("10.77.2.%d/24", 3+i), "dev", "there")
 	}
-	launch := gatewaytest.Launch{Log: unread(t), Env: []string{
-		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_TLS_LISTEN=0.0.0.0:0",
-		"GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_MQTT_TLS_LISTEN=0.0.0.0:0",
-	}}
+	launch := gatewaytest.Launch{Log: unread(t), Env: append(env,
+		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_TLS_LISTEN=[::]:0",
+		"GATEHOUSE_MQTT_LISTEN=[::]:0", "GATEHOUSE_MQTT_TLS_LISTEN=[::]:0",
+	)}
 	if gatewaytest.Torture() { // the attackers' work is not the board's: they get what it leaves
 		launch.Wrap = []string{"nice", "-n", "-10"}
 	}
@@ -114,7 +114,7 @@ func newSiege(t *testing.T) *siege {
 		case "mqtt":
 			f.mqtt, f.aMQTT = house, attacker
 		case "mqtts":
-			f.aMQTTSecured = attacker
+			f.mqtts, f.aMQTTSecured = house, attacker
 		}
 	}
 	f.p.AddAccount()

@@ -23,8 +23,9 @@ type healthy struct {
 	over chan struct{} // closed by judge
 	done chan struct{} // closed when the app has ended; what follows is its own before
 
-	asked, lost int    // requests, and those without the answer true
-	first       string // the error of the first lost unlock
+	asked, lost int           // requests, and those without the answer true
+	first       string        // the error of the first lost unlock
+	longest     time.Duration // that an unlock took
 }
 
 // startHealthy enrols the station, connects it, waits until the app has opened its door,
@@ -50,7 +51,9 @@ func startHealthy(t *testing.T, p *gatewaytest.Program, id site.StationID, every
 		pace := time.NewTicker(every)
 		defer pace.Stop()
 		for ctx.Err() == nil {
+			began := time.Now()
 			h.note(unlock(ctx, transport, url, access))
+			h.longest = max(h.longest, time.Since(began)) // real time: for the log, and for a share of the processor that a campaign sets
 			select {
 			case <-pace.C:
 			case <-h.over:

@@ -78,7 +78,7 @@ func TestServer_stream(t *testing.T) {
 	if n := w.requests(); n != 0 {
 		t.Errorf("%d requests have a place", n)
 	}
-	if _, unfinished := w.crowd.Count(); unfinished != 0 {
+	if _, unfinished := w.pool.Count(); unfinished != 0 {
 		t.Errorf("%d connections can be evicted", unfinished)
 	}
 	cancel()
@@ -109,7 +109,7 @@ func TestServer_endedHTTP2Connection(t *testing.T) {
 		}
 	}()
 	await.Until(t, "the request is in flight", func() bool { return w.requests() == 1 })
-	conn := weak.Make(w.crowd.Guests()[0].(*kit.Conn))
+	conn := weak.Make(w.pool.Holders()[0].(*kit.Conn))
 	mu.Lock()
 	_ = dialled.Close()
 	mu.Unlock()

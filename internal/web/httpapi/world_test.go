@@ -16,8 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"gatehouse/internal/board/admission"
 	"gatehouse/internal/health"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/await"
@@ -41,8 +41,8 @@ type world struct {
 	spec     *webtest.Description // of /v1
 	local    *webtest.Description // of /local/v1
 
-	crowd   *admission.Crowd // of the connections
-	base    string           // http://127.0.0.1:port
+	pool    *limit.Pool // of the connections
+	base    string      // http://127.0.0.1:port
 	addr    string
 	client  *http.Client
 	stop    context.CancelFunc // ends the server's base context
@@ -142,8 +142,8 @@ func (w *world) serveOn(listener net.Listener, handler http.Handler, change func
 	base, cancel := context.WithCancel(context.Background())
 	changed := &http.Server{} //nolint:gosec // it serves nothing
 	change(changed)
-	w.crowd = usualCrowd()
-	service := w.web.NewService(handler, listener, w.crowd, changed.TLSConfig)
+	w.pool = usualPool()
+	service := w.web.NewService(handler, listener, w.pool, changed.TLSConfig)
 	service.Server.BaseContext = func(net.Listener) context.Context { return base }
 	change(service.Server)
 	w.stop, w.stopped = cancel, make(chan struct{})
@@ -311,9 +311,9 @@ func inBubble(t *testing.T, see func(w *world, listener pipes)) {
 
 func allOptions() httpapi.Options { return httpapi.Options{Metrics: true} }
 
-// usualCrowd bounds connections as usual.
-func usualCrowd() *admission.Crowd {
-	return admission.New(admission.Limits{Total: 512 + kit.MaxStreams, Resting: 512, PerAddress: 256})
+// usualPool bounds connections as usual.
+func usualPool() *limit.Pool {
+	return limit.NewPool(limit.Limits{Total: 512 + kit.MaxStreams, Resting: 512, PerAddress: 256})
 }
 
 // unchanged is a server as it is.

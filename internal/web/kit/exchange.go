@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
@@ -57,11 +57,11 @@ type Exchange struct {
 	broken  bool        // the answer is not whole
 	facts   []slog.Attr // more for the log
 
-	conn    *Conn           // without a [net.Conn] where the request came on no connection of ours
-	place   admission.Place // among the requests in flight
-	working bool            // the gateway works on it
-	urgent  bool            // handshakes wait for it
-	heard   time.Time       // when the end of its client has arrived, if the client had gone before; zero: it has
+	conn    *Conn      // without a [net.Conn] where the request came on no connection of ours
+	slot    limit.Slot // among the requests in flight
+	working bool       // the gateway works on it
+	urgent  bool       // handshakes wait for it
+	heard   time.Time  // when the end of its client has arrived, if the client had gone before; zero: it has
 }
 
 // begin sets what every response carries. Cache-Control is everywhere, because nearly

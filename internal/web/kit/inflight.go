@@ -17,12 +17,12 @@ const (
 	requestRetry = time.Second
 )
 
-// enter acquires a place for the request of x among those in flight, over all connections;
+// enter acquires a slot for the request of x among those in flight, over all connections;
 // false if all are taken by requests that are being worked on. A request whose body has
 // not arrived, or whose answer is not taken, is evicted by newer ones of other addresses,
 // and its connection with it; one that the gateway works on is not.
 func (x *Exchange) enter() bool {
-	if x.conn.Conn != nil && x.kit.requests.Enter(&x.place, x.conn.address, x.conn) != nil {
+	if x.conn.Conn != nil && x.kit.requests.Enter(&x.slot, x.conn.address, x.conn) != nil {
 		x.Refused("http-requests")
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
@@ -34,8 +34,8 @@ func (x *Exchange) enter() bool {
 func (x *Exchange) work() {
 	if !x.working {
 		x.working = true
-		x.place.Hold()
-		x.conn.place.Hold()
+		x.slot.Hold()
+		x.conn.slot.Hold()
 	}
 }
 
@@ -43,24 +43,27 @@ func (x *Exchange) work() {
 // handshakes wait for it. Call it once.
 func (x *Exchange) Opening() {
 	x.work()
-	x.urgent = x.kit.handshakes.Yield()
+	if x.kit.handshakes != nil {
+		x.urgent = true
+		x.kit.handshakes.Pause()
+	}
 	if c := x.conn; c.Conn != nil && !c.address.IsLoopback() && time.Since(c.accepted) > provenAge {
 		x.heard = time.Now().Add(admission.Acknowledge(c))
 	}
 }
 
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its
-// client does not read it: the request still has its place and may be evicted.
+// client does not read it: the request still has its slot and may be evicted.
 func (x *Exchange) leave() {
 	if x.urgent {
 		x.kit.handshakes.Resume()
 	}
 	if x.working {
-		x.place.Release()
-		x.conn.place.Release()
+		x.slot.Release()
+		x.conn.slot.Release()
 	}
 	if x.Req.ProtoMajor == 2 {
 		_ = http.NewResponseController(x.w).Flush()
 	}
-	x.place.Leave()
+	x.slot.Leave()
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -34,11 +35,11 @@ type Kit struct {
 
 	crossOrigin *http.CrossOriginProtection
 
-	requests *admission.Crowd                 // the requests in flight
-	streams  *admission.Quota[site.AccountID] // the open streams of accounts
-	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API
-	local    *admission.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
-	lines    *rate.Limiter                    // what the streams of accounts send of what happens
+	requests *limit.Pool                  // the requests in flight
+	streams  *limit.Quota[site.AccountID] // the open streams of accounts
+	admins   *limit.Quota[site.AccountID] // those of administrators, on the admin API
+	local    *limit.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
+	lines    *rate.Limiter                // what the streams of accounts send of what happens
 
 	adminLines *rate.Limiter // what those of administrators send of it
 	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
@@ -54,10 +55,10 @@ func New(cfg Config) *Kit {
 		crossOrigin: http.NewCrossOriginProtection(),
 		lines:       rate.NewLimiter(linesPerSecond, lineBurst),
 		adminLines:  rate.NewLimiter(linesPerSecond, lineBurst),
-		requests:    admission.New(admission.Limits{Total: MaxRequests}),
-		streams:     admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
-		admins:      admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
-		local:       admission.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
+		requests:    limit.NewPool(limit.Limits{Total: MaxRequests}),
+		streams:     limit.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
+		admins:      limit.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
+		local:       limit.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
 		errorLog:    rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
 	}
 	if k.names == nil {

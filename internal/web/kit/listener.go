@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 )
 
-// Accept implements [net.Listener]. The crowd bounds the connections: a newcomer to a full
+// Accept implements [net.Listener]. The pool bounds the connections: a newcomer to a full
 // one evicts a connection that is not working. What is evicted or refused is counted. So
 // is an accept that fails, for example when memory or descriptors are used up; only a
 // closed listener ends the server.
@@ -28,11 +28,11 @@ func (s *Service) Accept() (net.Conn, error) {
 			s.kit.metrics.Refused("http-accept")
 			return nil, passing{err}
 		}
-		c := &Conn{Conn: inner, kit: s.kit, address: admission.Address(inner.RemoteAddr()), accepted: time.Now()}
+		c := &Conn{Conn: inner, kit: s.kit, address: limit.Address(inner.RemoteAddr()), accepted: time.Now()}
 		if s.secure != nil && s.kit.handshakes != nil {
 			c.Conn = s.kit.handshakes.Conn(inner)
 		}
-		if s.crowd.Enter(&c.place, c.address, c) == nil {
+		if s.pool.Enter(&c.slot, c.address, c) == nil {
 			return c, nil
 		}
 		s.kit.metrics.Refused("http-connections")
@@ -54,12 +54,12 @@ func (passing) Temporary() bool { return true }
 // Unwrap returns the cause.
 func (p passing) Unwrap() error { return p.error }
 
-// Conn is a connection of a [Service], with a place in its crowd.
+// Conn is a connection of a [Service], with a slot in its pool.
 type Conn struct {
 	net.Conn
 	kit     *Kit
 	address netip.Addr
-	place   admission.Place
+	slot    limit.Slot
 	writing sync.Mutex // held while something is written
 
 	accepted time.Time
@@ -110,7 +110,7 @@ func connOf(c net.Conn) *Conn {
 	return l
 }
 
-// Evict implements [admission.Guest].
+// Evict implements [limit.Holder].
 func (c *Conn) Evict() {
 	c.kit.metrics.Refused("http-connections")
 	_ = c.Close()
@@ -130,6 +130,6 @@ func (c *Conn) CloseWrite() error {
 
 // Close implements [net.Conn].
 func (c *Conn) Close() error {
-	c.place.Leave()
+	c.slot.Leave()
 	return c.Conn.Close()
 }

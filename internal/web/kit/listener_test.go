@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/web/kit"
 )
@@ -65,10 +65,10 @@ type gate struct {
 	metrics *metric.Registry
 }
 
-func newGate(t *testing.T, limits admission.Limits) *gate {
+func newGate(t *testing.T, limits limit.Limits) *gate {
 	g := &gate{t: t, queue: make(queue, 1), metrics: metric.New()}
 	k := kit.New(kit.Config{Metrics: g.metrics, Logger: slog.New(slog.DiscardHandler)})
-	g.limited = k.NewService(nil, g.queue, admission.New(limits), nil)
+	g.limited = k.NewService(nil, g.queue, limit.NewPool(limits), nil)
 	return g
 }
 
@@ -97,7 +97,7 @@ func (g *gate) refused() uint64 {
 
 // A newcomer evicts, a closed connection makes room, once.
 func TestService_Accept(t *testing.T) {
-	g := newGate(t, admission.Limits{Total: 3, PerAddress: 2})
+	g := newGate(t, limit.Limits{Total: 3, PerAddress: 2})
 	first, _ := g.knock("192.0.2.1:1")
 	second, conn := g.knock("192.0.2.1:2")
 	third, _ := g.knock("192.0.2.1:3") // beyond the bound of its address
@@ -105,12 +105,12 @@ func TestService_Accept(t *testing.T) {
 		t.Errorf("closed: first %t, second %t; %d counted", first.closed, second.closed, g.refused())
 	}
 	other, _ := g.knock("[2001:db8::1]:1")
-	last, _ := g.knock("[2001:db8::2]:1") // beyond the bound of all
+	last, _ := g.knock("[2001:db8:1::2]:1") // beyond the bound of all
 	if !second.closed || third.closed || other.closed || g.refused() != 2 {
 		t.Errorf("closed: second %t, third %t, other %t; %d counted", second.closed, third.closed, other.closed, g.refused())
 	}
-	_ = conn.Close() // it has no place any more
-	g.knock("[2001:db8::3]:1")
+	_ = conn.Close() // it has no slot any more
+	g.knock("[2001:db8:2::3]:1")
 	if !third.closed || other.closed || last.closed { // of equals, the oldest
 		t.Errorf("closed: third %t, other %t, last %t", third.closed, other.closed, last.closed)
 	}
@@ -143,7 +143,7 @@ func TestService_Accept_acceptFails(t *testing.T) {
 		}}
 		metrics, logs := metric.New(), &bytes.Buffer{}
 		k := kit.New(kit.Config{Metrics: metrics, Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		service := k.NewService(nil, l, admission.New(admission.Limits{Total: 1}), nil)
+		service := k.NewService(nil, l, limit.NewPool(limit.Limits{Total: 1}), nil)
 		served, begun := make(chan error, 1), time.Now()
 		go func() { served <- service.Serve() }()
 		near, far := net.Pipe()
@@ -202,7 +202,7 @@ func (w *writing) Read([]byte) (int, error) {
 // the gateway keep nearly 10,000 answers of each, 290 MB. Nothing more is read now from a
 // client that does not receive what is written.
 func TestConn_Read_duringWrite(t *testing.T) {
-	g := newGate(t, admission.Limits{})
+	g := newGate(t, limit.Limits{})
 	inner := &writing{stub: stub{from: &net.TCPAddr{}}, begun: make(chan struct{})}
 	g.queue <- inner
 	conn, err := g.limited.Accept()
@@ -230,7 +230,7 @@ func TestConn_Read_yields(t *testing.T) {
 		return
 	}
 	const reads = 1000
-	_, conn := newGate(t, admission.Limits{}).knock("192.0.2.1:40000")
+	_, conn := newGate(t, limit.Limits{}).knock("192.0.2.1:40000")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 )
 
 // Service serves one listener, and shuts down so that no request is lost between it and
@@ -20,7 +20,7 @@ type Service struct {
 	Server *http.Server // may be changed before Serve
 
 	kit    *Kit
-	crowd  *admission.Crowd
+	pool   *limit.Pool
 	secure *tls.Config // nil: plain
 
 	mu     sync.Mutex // mu guards states
@@ -29,12 +29,12 @@ type Service struct {
 }
 
 // NewService returns a service for a handler of [Kit.Handler] on a listener, whose
-// connections crowd bounds; services may share it. secure is nil for a plain listener;
+// connections pool bounds; services may share it. secure is nil for a plain listener;
 // where the kit has handshakes, they have made it. Services that share it share its
 // session tickets. Nothing is served before Serve.
-func (k *Kit) NewService(handler http.Handler, inner net.Listener, crowd *admission.Crowd, secure *tls.Config) *Service {
+func (k *Kit) NewService(handler http.Handler, inner net.Listener, pool *limit.Pool, secure *tls.Config) *Service {
 	s := &Service{
-		Listener: inner, Server: k.NewServer(handler), kit: k, crowd: crowd, secure: secure,
+		Listener: inner, Server: k.NewServer(handler), kit: k, pool: pool, secure: secure,
 		states: make(map[net.Conn]http.ConnState), ended: make(chan struct{}),
 	}
 	s.Server.ConnState = s.note
@@ -100,13 +100,13 @@ func (s *Service) wait(ctx context.Context, grace time.Duration) {
 }
 
 // note keeps the state of a connection. It is idle between requests; with one it is
-// unfinished, until the request itself has acquired a place (see inflight.go).
+// unfinished, until the request itself has acquired a slot (see inflight.go).
 func (s *Service) note(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
-		connOf(c).place.Move(admission.Unfinished)
+		connOf(c).slot.Move(limit.Unfinished)
 	case http.StateIdle:
-		connOf(c).place.Move(admission.Idle)
+		connOf(c).slot.Move(limit.Idle)
 	case http.StateNew, http.StateClosed, http.StateHijacked:
 	}
 	s.mu.Lock()

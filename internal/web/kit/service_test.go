@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/web/kit"
 )
@@ -40,7 +40,7 @@ func serveInBubble(t *testing.T, secure *tls.Config, run func(t *testing.T, s dr
 	synctest.Test(t, func(t *testing.T) {
 		k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
 		s := draining{kit: k, queue: make(queue), served: make(chan error, 1)}
-		s.Service = k.NewService(k.Handler(secure != nil), &drained{queue: s.queue}, admission.New(admission.Limits{}), secure)
+		s.Service = k.NewService(k.Handler(secure != nil), &drained{queue: s.queue}, limit.NewPool(limit.Limits{}), secure)
 		go func() { s.served <- s.Serve() }()
 		run(t, s)
 		if err := <-s.served; err != nil {

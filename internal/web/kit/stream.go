@@ -93,7 +93,7 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	}
 	defer quota.Leave(account)
 	x.work()
-	x.place.Leave() // it is no longer counted among the requests in flight
+	x.slot.Leave() // it is no longer counted among the requests in flight
 	s := &Stream{
 		x: x, out: http.NewResponseController(x.w), format: format, stays: stays,
 		stay: time.NewTicker(stayEvery), pulse: time.NewTicker(pulseEvery), lines: lines,

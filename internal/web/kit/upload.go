@@ -29,7 +29,7 @@ const (
 // caller bounds how many uploads there are at once.
 func (x *Exchange) Receive(store func(io.Reader) error) error {
 	x.work()
-	x.place.Leave() // like a stream, it is no longer counted among the requests in flight
+	x.slot.Leave() // like a stream, it is no longer counted among the requests in flight
 	control := http.NewResponseController(x.w)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
 	x.Extend(uploadLimit + WriteTimeout)

@@ -1,16 +1,16 @@
-package throttle_test
+package limit_test
 
 import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
 // Of each key the first refusal gets a record, and the later ones share one a minute.
 func TestDigest(t *testing.T) {
-	d, now := throttle.NewDigest[string](2), start()
+	d, now := limit.NewDigest[string](2), start()
 	if facts, ok := d.Note("a", site.Facts{Station: 7}, now); !ok || facts.Station != 7 || facts.Count != 0 {
 		t.Errorf("the first: %+v, %t", facts, ok)
 	}
@@ -34,7 +34,7 @@ func TestDigest(t *testing.T) {
 
 // Refusals of several locks of a station name none.
 func TestDigest_locks(t *testing.T) {
-	d, now := throttle.NewDigest[string](1), start()
+	d, now := limit.NewDigest[string](1), start()
 	for _, lock := range []string{"lock-1", "lock-1", "lock-2"} {
 		d.Note("a", site.Facts{Station: 7, Lock: lock}, now)
 	}
@@ -45,7 +45,7 @@ func TestDigest_locks(t *testing.T) {
 
 // A new key takes the place of one that is idle.
 func TestDigest_replacesIdle(t *testing.T) {
-	d, now := throttle.NewDigest[string](2), start()
+	d, now := limit.NewDigest[string](2), start()
 	for _, key := range []string{"a", "b"} {
 		d.Note(key, site.Facts{}, now)
 	}
@@ -57,7 +57,7 @@ func TestDigest_replacesIdle(t *testing.T) {
 
 // Beyond the bound, keys share one entry, which names no client.
 func TestDigest_bounded(t *testing.T) {
-	d, now := throttle.NewDigest[string](2), start()
+	d, now := limit.NewDigest[string](2), start()
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		d.Note(key, site.Facts{Account: site.AccountID(key), Email: "x", Remote: key}, now)
 	}

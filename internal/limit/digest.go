@@ -1,4 +1,4 @@
-package throttle
+package limit
 
 import (
 	"context"
@@ -109,9 +109,6 @@ func (d *Digest[K]) Run(ctx context.Context, write func(site.Facts)) {
 		}
 	}
 }
-
-// Len returns the number of keys that are counted apart.
-func (d *Digest[K]) Len() int { return len(d.since) }
 
 // forgetIdle drops the entries that hold nothing back. The lock is held.
 func (d *Digest[K]) forgetIdle(now time.Time) {

@@ -1,14 +1,14 @@
-package admission_test
+package limit_test
 
 import (
 	"testing"
 
-	"gatehouse/internal/board/admission"
+	"gatehouse/internal/limit"
 )
 
 // One holder has at most its share, all together the total; what leaves makes room.
 func TestQuota(t *testing.T) {
-	q := admission.NewQuota[string](5, 3)
+	q := limit.NewQuota[string](5, 3)
 	for n, step := range []struct {
 		holder string
 		want   bool
@@ -19,6 +19,6 @@ func TestQuota(t *testing.T) {
 	}
 	q.Leave("a")
 	if !q.Enter("d") || q.Enter("a") || q.Open() != 5 {
-		t.Error("a place that was left is not free for another")
+		t.Error("a slot that was left is not free for another")
 	}
 }

@@ -1,17 +1,16 @@
-package throttle_test
+package limit_test
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
-	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/limit"
 )
 
 func start() time.Time { return time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC) }
 
 func TestBuckets(t *testing.T) {
-	b, now := throttle.New[string](3, time.Second), start()
+	b, now := limit.NewBuckets[string](3, time.Second), start()
 	for range 3 {
 		if wait := b.Wait("a", now); wait != 0 {
 			t.Fatalf("a full bucket: wait %s", wait)
@@ -40,7 +39,7 @@ func TestBuckets(t *testing.T) {
 
 // A clock that goes back empties no bucket for longer than it takes to fill.
 func TestBuckets_clockBack(t *testing.T) {
-	b, now := throttle.New[string](3, time.Second), start()
+	b, now := limit.NewBuckets[string](3, time.Second), start()
 	b.Take("a", now)
 	now = now.AddDate(-1, 0, 0)
 	for after, want := range []time.Duration{time.Second, 0} {
@@ -52,33 +51,17 @@ func TestBuckets_clockBack(t *testing.T) {
 
 // The table is bounded, and filling it does not free the key under attack.
 func TestBuckets_bounded(t *testing.T) {
-	b, now := throttle.New[int](2, time.Second), start()
+	b, now := limit.NewBuckets[int](2, time.Second), start()
 	b.Take(-1, now)
 	b.Take(-1, now)
-	for i := range throttle.MaxKeys + 100 {
+	for i := range limit.MaxKeys + 100 {
 		b.Take(i, now)
 	}
-	if wait := b.Wait(-1, now); wait != time.Second || b.Len() != throttle.MaxKeys {
+	if wait := b.Wait(-1, now); wait != time.Second || b.Len() != limit.MaxKeys {
 		t.Errorf("wait %s, %d keys", wait, b.Len())
 	}
 	b.ForgetFunc(func(key int) bool { return key != -1 })
 	if b.Len() != 1 {
 		t.Errorf("%d keys are left", b.Len())
-	}
-}
-
-func TestNetwork(t *testing.T) {
-	for address, want := range map[string]string{
-		"192.0.2.7":            "192.0.2.7",
-		"::ffff:192.0.2.7":     "192.0.2.7",
-		"2001:db8:0:1:2:3:4:5": "2001:db8:0:1::",
-		"fe80::1%eth0":         "fe80::%eth0",
-	} {
-		if got := throttle.Network(netip.MustParseAddr(address)); got != netip.MustParseAddr(want) {
-			t.Errorf("%s: %s, want %s", address, got, want)
-		}
-	}
-	if got := throttle.Network(netip.Addr{}); got.IsValid() {
-		t.Errorf("no address: %s", got)
 	}
 }

@@ -1,21 +1,9 @@
-// Package throttle bounds how often something may happen, alone ([Bucket]) or for each of
-// many keys in a table of bounded size ([Buckets]), and how many records refusals get
-// ([Digest]). It is the gateway's one throttle: packages access (logins), setup (setup
-// codes), unlock (unlocks) and station (records) use it with figures of their own. It
-// decides nothing and knows no clock.
-package throttle
+package limit
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // MaxKeys bounds the keys of one table.
 const MaxKeys = 4096
-
-// networkBits is the prefix length of an IPv6 network: a host has at least that much
-// for itself, and on a LAN all hosts share it.
-const networkBits = 64
 
 // Rate is the size of a token bucket, and how soon it regains a token.
 type Rate struct {
@@ -49,8 +37,8 @@ type Buckets[K comparable] struct {
 	buckets map[K]Bucket
 }
 
-// New returns buckets that hold burst tokens, at least 1, and regain one after every.
-func New[K comparable](burst int, every time.Duration) *Buckets[K] {
+// NewBuckets returns buckets that hold burst tokens, at least 1, and regain one after every.
+func NewBuckets[K comparable](burst int, every time.Duration) *Buckets[K] {
 	return &Buckets[K]{rate: Rate{burst, every}, buckets: make(map[K]Bucket)}
 }
 
@@ -100,9 +88,6 @@ func (b *Buckets[K]) ForgetFunc(which func(K) bool) {
 	}
 }
 
-// Len returns the number of keys in the table.
-func (b *Buckets[K]) Len() int { return len(b.buckets) }
-
 // evict forgets the bucket that is full soonest: the one with the fewest recent takes,
 // so that a flood of new keys does not free the key under attack.
 func (b *Buckets[K]) evict() {
@@ -114,14 +99,4 @@ func (b *Buckets[K]) evict() {
 		}
 	}
 	delete(b.buckets, mildest)
-}
-
-// Network returns the network of a client address: of IPv6 the /64 with the address's
-// zone, of IPv4 the address itself.
-func Network(client netip.Addr) netip.Addr {
-	if !client.Is6() || client.Is4In6() {
-		return client.Unmap()
-	}
-	prefix, _ := client.Prefix(networkBits) // never fails for IPv6; drops the zone
-	return prefix.Addr().WithZone(client.Zone())
 }
