@@ -12,9 +12,6 @@ let press = null; // the last one that began: on which button, for which lock, a
 
 const now = () => performance.now();
 
-// stateOf returns the lock of a button, or "" while that cannot be opened.
-const stateOf = (button) => (button.getAttribute('aria-disabled') === 'true' || document.querySelector('dialog[open]') ? '' : button.dataset.lock);
-
 // placeOf returns where a button is on the screen, whatever zooms or covers the page.
 function placeOf(button) {
 	const { x, y, width, height } = button.getBoundingClientRect();
@@ -24,9 +21,11 @@ function placeOf(button) {
 }
 
 function look() {
+	const covered = document.querySelector('dialog[open]');
 	for (const button of document.querySelectorAll('.unlock')) {
 		const before = seen.get(button);
-		const [state, place] = [stateOf(button), placeOf(button)];
+		const state = covered || button.getAttribute('aria-disabled') === 'true' ? '' : button.dataset.lock; // "" cannot be opened
+		const place = placeOf(button);
 		const enabled = before?.state === state ? before.enabled : now();
 		const still = before?.place === place ? before.still : now();
 		seen.set(button, { state, place, enabled, still });
