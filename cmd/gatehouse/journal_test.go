@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/site"
@@ -42,7 +43,7 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
      3  2026-11-21 09:00:01   unlock             station 7 (Roof)  lock-1  done
      4  2026-11-21 09:00:02   lock-changed       station 7 (Roof)  lock-1  locked
      5  2026-11-21 09:00:03   lock-changed       station 7 (Roof)  lock-1  unlocked
-     7  2026-11-21 09:00:05   unlock             station 7 (Roof)  lock-1  acknowledged
+     9  2026-11-21 09:00:06   unlock             station 7 (Roof)  lock-1  done
     10  2026-11-21 09:00:07   granted            station 7 (Roof)  lock-1  until 2036-01-01 00:00:00 CET, not 2035-99-31T23:00:00Z
     12  2026-11-21 09:00:08?  unlock             station 7 (Roof)  lock-1  unknown
     13  2026-11-21 09:00:19?  lock-changed       station 7 (Roof)  lock-1  unlocked
@@ -50,6 +51,76 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
+}
+
+// An acknowledgement and the result that follows it have one line, whatever the result and
+// whatever comes between; without a result the acknowledgement has it.
+func TestTextRecords_oneLineAnAcknowledgedUnlock(t *testing.T) {
+	type record struct {
+		second  int
+		command site.CommandID
+		outcome site.Outcome // "": a login
+	}
+	for name, c := range map[string]struct {
+		records []record
+		want    string // by number and outcome
+	}{
+		"done":              {[]record{{0, "1", site.Acknowledged}, {1, "1", site.Done}}, "2 done"},
+		"refused":           {[]record{{0, "1", site.Acknowledged}, {1, "1", site.Refused}}, "2 refused"},
+		"failed":            {[]record{{0, "1", site.Acknowledged}, {1, "1", site.Failed}}, "2 failed"},
+		"nothing":           {[]record{{0, "1", site.Acknowledged}, {90, "", ""}}, "1 acknowledged, 2 login"},
+		"nothing, the last": {[]record{{0, "1", site.Acknowledged}}, "1 acknowledged"},
+		"a login between":   {[]record{{0, "1", site.Acknowledged}, {1, "", ""}, {2, "1", site.Refused}}, "2 login, 3 refused"},
+		"two at once":       {[]record{{0, "1", site.Acknowledged}, {0, "2", site.Acknowledged}, {1, "1", site.Refused}, {2, "2", site.Done}}, "3 refused, 4 done"},
+		"one without":       {[]record{{0, "1", site.Acknowledged}, {1, "2", site.Acknowledged}, {2, "2", site.Done}}, "1 acknowledged, 3 done"},
+		"late":              {[]record{{0, "1", site.Acknowledged}, {6, "", ""}, {7, "1", site.Late}}, "2 login, 3 late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			w := newTextRecords(testApp(), &out, false, nil)
+			for i, r := range c.records {
+				full := site.Record{Seq: uint64(i + 1), Time: site.At(time.Date(2026, 11, 21, 8, 0, r.second, 0, time.UTC)), ClockTrusted: true, Kind: site.KindLogin}
+				if r.outcome != "" {
+					full.Kind, full.Facts = site.KindUnlock, site.Facts{Station: 7, Lock: "lock-1", Command: r.command, Outcome: r.outcome}
+				}
+				if err := w.Record(full); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.End(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
+				fields := strings.Fields(line)
+				got = append(got, fields[0]+" "+fields[len(fields)-1])
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Who follows the journal sees an acknowledgement without a result after a while.
+func TestTextRecords_follow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		w := newTextRecords(testApp(), &out, false, nil)
+		w.follow = true
+		r := site.Record{Seq: 1, Time: site.At(time.Now()), Kind: site.KindUnlock, Facts: site.Facts{Command: "1", Outcome: site.Acknowledged}}
+		if err := w.Record(r); err != nil || strings.Contains(out.String(), "acknowledged") {
+			t.Errorf("at once: %v %s", err, &out)
+		}
+		time.Sleep(resultTime)
+		synctest.Wait()
+		if !strings.Contains(out.String(), "acknowledged") {
+			t.Errorf("after a while: %s", &out)
+		}
+		if err := w.End(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Each record of a door or an alarm says what it means.
