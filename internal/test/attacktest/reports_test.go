@@ -131,3 +131,28 @@ func TestAttack_notSubscribed(t *testing.T) {
 		t.Error("the station is not shown as subscribed")
 	}
 }
+
+// A library acknowledges a command before the firmware has seen it, and the firmware refuses:
+// the app is told that nothing opened, and the journal has one line for each unlock.
+func TestAttack_acknowledgedAndRefused(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	s := p.Dial(issued.MQTT)
+	s.Publish("report", []byte(`{"uptime":1000,"answers":"result"}`))
+	access, _ := p.Login()
+	for _, result := range []string{"refused", "failed", "done"} {
+		success := make(chan bool, 1)
+		go func() { success <- p.Unlock(access, issued.StationToken) }()
+		c := s.Command()
+		s.Ack(c)
+		s.Result(c, result, "unknown")
+		if got := <-success; got != (result == "done") {
+			t.Errorf("acknowledged, then %s: success is %t", result, got)
+		}
+	}
+	if out, _ := p.Run("journal", "--kind", "unlock"); strings.Count(out, " unlock ") != 3 || strings.Contains(out, "acknowledged") {
+		t.Errorf("the journal of three unlocks:\n%s", out)
+	}
+}
