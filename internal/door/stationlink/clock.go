@@ -35,9 +35,9 @@ const (
 	// slowestLink is the longest delay that every packet of a link may have: on a slower one
 	// no command is answered in time.
 	slowestLink = 5 * time.Second
-	// leastSeconds is the shortest time in which seconds can be told from milliseconds: two
+	// leastRatioTime is the shortest time in which seconds can be told from milliseconds: two
 	// reports that were made 3 ms apart hardly ever arrive 3 s apart.
-	leastSeconds = 2500 * time.Millisecond
+	leastRatioTime = 2500 * time.Millisecond
 )
 
 // judge compares the uptimes of one connection with the gateway's own clock. Every fault but
@@ -127,7 +127,7 @@ func (r *run) keepsPace(next reading, long time.Duration, drift int64) bool {
 func looksLikeSeconds(from, to reading) bool {
 	passed := (to.arrival - from.arrival).Milliseconds()
 	off := 1000*(to.uptime-from.uptime) - passed
-	return passed >= leastSeconds.Milliseconds() && max(off, -off) <= min(passed/10, 1200)
+	return passed >= leastRatioTime.Milliseconds() && max(off, -off) <= min(passed/10, 1200)
 }
 
 // named is how many stations the condition of the clocks names.

@@ -96,10 +96,10 @@ func TestUptimes_rightClocks(t *testing.T) {
 		clock := func(truth time.Duration) time.Duration { return 3*time.Hour + time.Duration(own*float64(truth)) }
 		u := stationlink.NewUptimes(clock(0))
 		var last sending
-		highest, now := -2*time.Hour, time.Duration(0)
+		highest := -2 * time.Hour
 		all := sendings(r)
 		for i, s := range all {
-			now = s.arrives
+			now := s.arrives
 			old := u.Add(p.uptime(s.made), drift, s.again, clock(now))
 			if !old && s.made < highest-time.Millisecond {
 				return fmt.Sprintf("report %d was overtaken and is not old: %v; %s", i, all, u.Fault())
@@ -182,7 +182,7 @@ func wrongClocks() map[string]wrongClock {
 		"back by 10 s":  {stepped(10 * time.Second), 9 * time.Minute, "has gone back"},
 		"back by a day": {stepped(day), 3 * time.Minute, "has gone back"},
 		"not in sleep": {func(age time.Duration) int64 {
-			return right(age/time.Minute*10*time.Second + min(age%time.Minute, 10*time.Second))
+			return right(age.Truncate(time.Minute)/6 + min(age%time.Minute, 10*time.Second))
 		}, 9 * time.Minute, "advances more slowly"},
 	}
 }
