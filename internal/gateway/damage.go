@@ -7,14 +7,12 @@ import (
 	"gatehouse/internal/health"
 )
 
-// reportRescue raises a condition if the database was damaged at the start.
-func (g *Gateway) reportRescue() {
-	if story := g.db.Rescued(); story != "" {
-		g.log.Error("the gateway continues with a new database", "story", story)
-		g.conditions.Report(health.Warning, health.StorageDamaged,
-			"At the start "+story,
-			"See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start")
-	}
+// rescued raises the condition of a database that was damaged.
+func (g *Gateway) rescued(story string) {
+	g.log.Error("the gateway continues with a new database", "story", story)
+	g.conditions.Report(health.Warning, health.StorageDamaged,
+		"At the start "+story,
+		"See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start")
 }
 
 // reportTakenBack raises a condition for as long as the database of a newer version is kept

@@ -36,22 +36,18 @@ func refuseRoot(data string) error {
 	return fault.New(fault.Conflict, "The data directory "+data+" is that of another user, as whom the gateway runs: start the service with systemctl start gatehouse, or set GATEHOUSE_DATA to another directory")
 }
 
-// takeDirectory makes the data directory, for its owner alone, and takes a lock in
-// it, so that no second gateway writes to the same database. The kernel releases the
-// lock when the process ends, however it ends.
+// takeDirectory makes the data directory, for its owner alone, and locks it, so that no
+// second gateway writes to the same database. The kernel releases the
+// lock when the process ends, however it ends. A directory that cannot be written is no
+// reason to keep doors shut.
 func takeDirectory(path string) (release func(), err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be created: create it by hand, or set data in the configuration or GATEHOUSE_DATA", err)
 	}
-	if err := os.Chmod(path, 0o700); err != nil && !errors.Is(err, unix.EROFS) { //nolint:gosec // a directory
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: name another one, or run this as its owner", err)
-	}
-	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the path is the administrator's
-	if errors.Is(err, unix.EROFS) {                                                                  // a card that has failed; doors open all the same
-		f, err = os.Open(filepath.Join(path, "lock")) //nolint:gosec // as above
-	}
+	_ = os.Chmod(path, 0o700) //nolint:gosec // a directory
+	f, err := os.Open(path)   //nolint:gosec // the path is the administrator's
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be written to by this user", err)
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be read by this user: name another one, or run this as its owner", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Conflict, "A gateway is running on "+path+": stop it with systemctl stop gatehouse.socket gatehouse.service, or with Ctrl-C where it runs in a terminal", err), f.Close())

@@ -189,7 +189,8 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 		}
 	}
 	stored := sqlite.Config{
-		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
+		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log,
+		Damaged: g.damageFound, Copied: g.copyTried, Rescued: g.rescued,
 	}
 	if g.takeBack {
 		if err := sqlite.TakeBack(ctx, stored); err != nil {
@@ -206,7 +207,6 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 		return err
 	}
 	g.db.UseClock(g.clock)
-	g.reportRescue()
 	g.reportTakenBack(ctx)
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)

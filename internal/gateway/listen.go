@@ -203,10 +203,10 @@ func (g *Gateway) bindAdmin(context.Context) (err error) {
 			"Set group = \"gatehouse\" in [admin] of the configuration, add people to it with: usermod -aG gatehouse NAME, and restart the gateway")
 		g.listeners.admin, err = adminapi.Listen(socket, "")
 	}
-	if errors.Is(err, unix.EROFS) {
+	if fault.Is(err, fault.Unavailable) { // no reason to keep doors shut
 		g.log.Error("no administration socket", "error", err)
 		g.conditions.Report(health.Warning, health.NoAdminSocket,
-			"There is no administration socket: its folder is read-only", "Check the disk with dmesg; replace the card if it is worn")
+			"There is no administration socket: "+fault.Sentence(err), "Check the owner of its folder, and the disk with dmesg; replace the card if it is worn; then restart the gateway")
 		return nil
 	}
 	return err

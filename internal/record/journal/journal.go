@@ -126,7 +126,7 @@ type Store interface {
 	// how many it removed, also when it fails.
 	Prune(ctx context.Context, r Retention) (Removed, error)
 	// Watch registers the function that is called with the result of each transaction:
-	// nil, ErrTight or the error of the disk.
+	// nil, ErrTight or the error of the disk, whose sentence says in a few words why.
 	Watch(heard func(error))
 }
 

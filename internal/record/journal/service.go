@@ -93,7 +93,7 @@ func (s *Service) heard(err error) {
 		if !s.failing.Swap(true) {
 			s.Logger.Error("storage fails; doors still open, records are kept in memory", "error", err)
 		}
-		s.raise("The storage takes no writes; doors still open, records are kept in memory and in the system log")
+		s.raise("The storage takes no writes: " + fault.Sentence(err) + "; doors still open, records are kept in memory and in the system log")
 		return
 	case s.failing.Swap(false):
 		s.Health.Clear(health.StorageFailing)

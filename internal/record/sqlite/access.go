@@ -183,7 +183,7 @@ var errDamaged = errors.New("the row is damaged")
 
 // query reads all rows of a statement.
 func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error), args ...any) (all []T, err error) {
-	for one, err := range each(ctx, db.reading, scan, text, args...) {
+	for one, err := range each(ctx, db.reader(), scan, text, args...) {
 		if errors.Is(err, errDamaged) {
 			db.log.Error("a damaged row is skipped", "error", err)
 			continue

@@ -43,8 +43,9 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 
 // readOnly returns the driver's name for a database file that no gateway has open.
 func readOnly(path string) string {
+	const header = 32 // bytes of a log without a record; with readonly_shm SQLite tries again and again to read it
 	switch {
-	case sizeOf(path+"-wal") == 0:
+	case sizeOf(path+"-wal") <= header:
 		return dsn(path, lonePragmas)
 	case exists(path + "-shm"):
 		return dsn(path, logPragmas)
@@ -88,7 +89,7 @@ func unusable(ctx context.Context, name string, err error) error {
 
 // Check is [CheckFile] of the open database.
 func (db *DB) Check(ctx context.Context) (state site.DatabaseState, err error) {
-	state, err = look(ctx, db.cfg.Path, db.reading)
+	state, err = look(ctx, db.cfg.Path, db.reader())
 	return state, unusable(ctx, "The database "+db.cfg.Path, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
@@ -55,7 +56,11 @@ const outboxBytes = 256 << 10
 // Outbox returns the stored records that follow a seq, in order: at most limit of them and
 // at most 256 KiB, but at least one where there is one. A damaged record is returned as
 // it is; those on a page that cannot be read are skipped, so that the caller sees a gap.
+// Records that are not in a mirror are Unavailable.
 func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
+	if now := db.durable.Load(); now.part && after+1 < now.first {
+		return nil, fault.New(fault.Unavailable, "The records are not in memory, and the storage takes no writes")
+	}
 	for from := after + 1; ; from++ {
 		all, err := db.entries(ctx, from, limit)
 		if len(all) > 0 {
@@ -77,7 +82,7 @@ func (db *DB) entries(ctx context.Context, from uint64, limit int) (all []journa
 		return e, err
 	}
 	size := 0
-	for e, err := range each(ctx, db.reading, scan, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) { //nolint:gosec // seq fits
+	for e, err := range each(ctx, db.reader(), scan, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) { //nolint:gosec // seq fits
 		if size += len(e.Body); err != nil || size > outboxBytes && len(all) > 0 {
 			return all, err
 		}

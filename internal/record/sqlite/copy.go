@@ -94,7 +94,7 @@ func (db *DB) keepCopy() {
 
 // buildPragmas open a database that is being built. It counts only when it is whole, so
 // that only its end waits for the disk. With a writable schema SQLite attaches damaged
-// databases, see [salvagePragmas].
+// databases, see [salvage].
 const buildPragmas = "_pragma=journal_mode(memory)&_pragma=synchronous(off)&_pragma=foreign_keys(on)&_dqs=0" +
 	"&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
 
@@ -106,7 +106,7 @@ func openBuilt(path string) (*sql.DB, error) {
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
 	err := replaceFile(db.cfg.Copy, func(partial string) error {
-		_, err := atOnce(context.Background(), db.reading, func(ctx context.Context, q queryer, e ends) (any, error) {
+		_, err := atOnce(context.Background(), db.reader(), func(ctx context.Context, q queryer, e ends) (any, error) {
 			return nil, extract(ctx, q, e, partial)
 		})
 		return err
@@ -246,6 +246,11 @@ func checkCopy(ctx context.Context, db *sql.DB) (access accessState, err error) 
 type accessState struct {
 	schema       int
 	version, sum string
+}
+
+// contradicts reports whether a database and its copy are equally new and not the same.
+func (a accessState) contradicts(copied accessState) bool {
+	return a.schema == copied.schema && a.version == copied.version && a.sum != copied.sum
 }
 
 // schemaGroups is the first version of the schema that has groups and holidays.

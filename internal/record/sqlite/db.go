@@ -13,12 +13,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	sqlitedriver "modernc.org/sqlite" // registers the driver "sqlite" too
@@ -50,9 +50,11 @@ type Config struct {
 	// a damaged database is refused.
 	Copy string
 	// Damaged is called once, when a damaged page is found in the open database. Copied is
-	// called with the result of each try to write the copy. Both may be called from any
-	// goroutine, also before Open returns; nil: not called.
+	// called with the result of each try to write the copy, and Rescued with what was done
+	// with a damaged database, see [DB.Rescued]. Each may be called from any goroutine, also
+	// before Open returns; nil: not called.
 	Damaged, Copied func(error)
+	Rescued         func(story string)
 }
 
 // DB is the open database. Its methods are safe for concurrent use. Errors of
@@ -62,8 +64,8 @@ type DB struct {
 	clock   site.Clock // set by UseClock
 	cfg     Config
 	log     *slog.Logger
-	writing *sql.DB
-	reading *sql.DB
+	writing *sql.DB                // closed with the writer
+	reading atomic.Pointer[sql.DB] // see [DB.reader]
 	queue   *queue
 	durable atomic.Pointer[span] // the writer's span after the last transaction, for other goroutines
 	stopped chan struct{}        // closed when the writer goroutine has ended
@@ -74,9 +76,9 @@ type DB struct {
 	revoked   atomic.Bool   // the copy is out of date: access was revoked
 	changed   atomic.Bool   // the same: something else was changed
 	copied    chan struct{} // closed when the copy is not written any more
-	rescued   string        // what was done with a damaged database; "": nothing
-	lastRun   site.BootID   // see [DB.LastRun]
-	unsound   sync.Once     // see [DB.noteDamage]
+	rescued   atomic.Pointer[string]
+	lastRun   site.BootID // see [DB.LastRun]
+	unsound   sync.Once   // see [DB.noteDamage]
 	breaking  sync.Once
 	broken    chan struct{} // see [DB.Broken]
 	hearing   sync.Mutex    // held during calls of the watcher, so that they come in order
@@ -84,9 +86,11 @@ type DB struct {
 	// The writer goroutine's own.
 	conn writerConn
 	span
-	tight    bool   // a transaction did not fit on the disk, and there has been no room since
-	statesAt uint64 // the tail when states were saved last; see [states]
-	encoded  []byte // the present record
+	mirrored error     // why the file could not be opened, and memory has what could be read of it; nil: it is open
+	retry    time.Time // when to try again
+	tight    bool      // a transaction did not fit on the disk, and there has been no room since
+	statesAt uint64    // the tail when states were saved last; see [states]
+	encoded  []byte    // the present record
 }
 
 // span is what the writer knows of the journal, as the present transaction leaves it.
@@ -97,29 +101,41 @@ type span struct {
 	moved bool   // the row of journal_ends was changed for an end that it does not name yet
 	bytes int64  // of its bodies
 	floor floor  // the time floor that it holds
+	part  bool   // older records are on the disk, and not in the mirror
 }
 
 // Open opens or creates the database, brings it to this version's schema and
-// starts its writer. A database of a newer version is refused untouched. One that
-// has been opened before opens on a full and on a read-only disk too. With cfg.Copy, one
-// that is damaged is set aside and replaced, see [DB.Rescued].
+// starts its writer. A database of a newer version is refused untouched. With cfg.Copy, one
+// that is damaged is set aside and replaced, see [DB.Rescued], and one that cannot be
+// written is mirrored in memory; see [openMirror].
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	how := openSound
 	if cfg.Copy == "" {
 		how = open
 	}
 	db, err := how(ctx, cfg)
-	if isBusy(err) {
-		err = errInUse("The database "+cfg.Path, err)
-	} else if err != nil && isDisk(err) {
+	switch {
+	case isBusy(err):
+		return nil, errInUse("The database "+cfg.Path, err)
+	case err != nil && cfg.Copy != "" && ctx.Err() == nil && !fault.Is(err, fault.Conflict):
+		db, err = openMirror(ctx, cfg, err)
+	}
+	if err != nil && isDisk(err) {
 		err = fault.Wrap(fault.Unavailable, "The database "+cfg.Path+" cannot be opened: check free space with df and the disk with dmesg", err)
 	}
-	return db, err
+	if err != nil {
+		return nil, err
+	}
+	db.run()
+	return db, nil
 }
 
+// open opens a database whose files take writes; its writer does not run yet.
 func open(ctx context.Context, cfg Config) (*DB, error) {
-	if err := createPrivate(cfg.Path); err != nil {
-		return nil, err
+	for _, suffix := range []string{"", "-wal"} {
+		if err := createPrivate(cfg.Path + suffix); err != nil {
+			return nil, err
+		}
 	}
 	_ = createPrivate(cfg.Path + "-shm") // see logPragmas; a full disk has it, or does without
 	writing := connect(dsn(cfg.Path, writerPragmas), 1)
@@ -127,19 +143,52 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := migrate(ctx, writing, cfg.Path, schemas()); err != nil {
 		return nil, errors.Join(err, writing.Close())
 	}
-	// A copy of the file alone is readable from the start; a disk that cannot write
-	// has nothing to move.
+	// A copy of the file alone is readable from the start; a full disk has nothing to move.
 	_, _ = writing.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	return newDB(ctx, cfg, writing, connect(dsn(cfg.Path, readerPragmas), readers), persistLog)
+}
+
+// newDB returns a database with these connections; prepare is called with that of the writer.
+func newDB(ctx context.Context, cfg Config, writing, reading *sql.DB, prepare func(*sql.Conn) error) (*DB, error) {
 	db := &DB{
-		cfg: cfg, log: cfg.Logger, writing: writing, reading: connect(dsn(cfg.Path, readerPragmas), readers),
+		cfg: cfg, log: cfg.Logger, writing: writing,
 		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
-	db.copied = db.stopped
-	if err := db.start(ctx); err != nil {
-		return nil, errors.Join(err, db.reading.Close(), writing.Close())
+	db.reading.Store(reading)
+	conn, err := writing.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the writer: %w", err), db.closeFiles())
 	}
+	db.conn = writerConn{conn, make(map[string]*sql.Stmt)}
+	if err := errors.Join(prepare(conn), db.readTail(ctx, conn)); err != nil {
+		return nil, errors.Join(err, db.discard())
+	}
+	db.statesAt = db.tail.seq
 	return db, nil
 }
+
+// run starts the goroutines.
+func (db *DB) run() {
+	db.stall = time.AfterFunc(stallAfter, db.watchStall)
+	db.stall.Stop()
+	db.copied = db.stopped
+	if db.cfg.Copy != "" {
+		db.copied = make(chan struct{})
+		go db.keepCopy()
+	}
+	go db.write()
+}
+
+// discard closes a database that does not run.
+func (db *DB) discard() error {
+	db.conn.close()
+	return db.closeFiles()
+}
+
+func (db *DB) closeFiles() error { return errors.Join(db.reader().Close(), db.writing.Close()) }
+
+// reader returns the connections that read.
+func (db *DB) reader() *sql.DB { return db.reading.Load() }
 
 // UseClock sets the clock that stamps records. It is called once, before the
 // first record: the clock itself starts from the time floor that is kept here.
@@ -158,7 +207,7 @@ func (db *DB) Close() error {
 	db.queue.close()
 	select {
 	case <-db.copied: // the last to end
-		return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
+		return errors.Join(db.giveUp(), db.closeFiles())
 	case <-time.After(closeBudget):
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
@@ -167,7 +216,20 @@ func (db *DB) Close() error {
 
 // Rescued returns a sentence on what was done because the database was damaged when it
 // was opened; "" if it was not.
-func (db *DB) Rescued() string { return db.rescued }
+func (db *DB) Rescued() string {
+	if story := db.rescued.Load(); story != nil {
+		return *story
+	}
+	return ""
+}
+
+// noteRescue keeps what was done with a damaged database.
+func (db *DB) noteRescue(story string) {
+	db.rescued.Store(&story)
+	if db.cfg.Rescued != nil {
+		db.cfg.Rescued(story)
+	}
+}
 
 // Broken returns a channel that is closed when a damaged page prevents transactions:
 // only the next [Open] can repair that.
@@ -188,11 +250,11 @@ func (db *DB) giveUp() error {
 // SQLite creates its side files with the same mode.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
-	if errors.Is(err, syscall.EROFS) {
-		return nil
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be opened by this user: return it to the gateway's with chown, as gatehouse doctor shows", err)
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be opened by this user: return it to the gateway's with chown, as gatehouse doctor shows", err)
+		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be written: check the disk with df and dmesg", err)
 	}
 	return f.Close()
 }

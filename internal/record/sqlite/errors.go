@@ -17,6 +17,24 @@ import (
 // errStorage is the sentence that people see when a write cannot be made.
 const errStorage = "The gateway cannot write to its storage right now"
 
+// reason returns in a few words why a write cannot be made.
+func reason(err error) string {
+	switch code := codeOf(err); {
+	case isFull(err), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "it is full"
+	case errors.Is(err, errStalled):
+		return "it does not answer"
+	case errors.Is(err, unix.EROFS), code == sqlite3.SQLITE_READONLY:
+		return "it can only be read"
+	case errors.Is(err, fs.ErrPermission):
+		return "this user may not write to the database"
+	case isDamage(err):
+		return "the database is damaged"
+	default:
+		return "it reports an error"
+	}
+}
+
 // codeOf returns SQLite's primary code of an error, or 0 if it is not one of SQLite.
 func codeOf(err error) int {
 	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {

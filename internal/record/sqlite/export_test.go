@@ -71,7 +71,7 @@ func (db *DB) Slow(ctx context.Context, begun func(), release <-chan struct{}) e
 }
 
 // ClosePools closes what Close left open, because the disk hung.
-func (db *DB) ClosePools() error { return errors.Join(db.reading.Close(), db.writing.Close()) }
+func (db *DB) ClosePools() error { return errors.Join(db.reader().Close(), db.writing.Close()) }
 
 // MigrateBy opens the file and brings it to the schema that has so many more
 // migrations than this version knows.

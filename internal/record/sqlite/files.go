@@ -88,7 +88,7 @@ func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, 
 func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
 	err = f.write(ctx, path, func(db *DB) error {
 		if !keepSessions {
-			if err := db.reading.QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
+			if err := db.reader().QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
 				return storageError(err)
 			}
 		}

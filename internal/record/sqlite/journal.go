@@ -59,7 +59,7 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 		text += " DESC"
 	}
 	var records []site.Record
-	for r, err := range each(ctx, db.reading, scanRecord, text,
+	for r, err := range each(ctx, db.reader(), scanRecord, text,
 		int64(q.AfterSeq), int64(q.BeforeSeq), toMillis(q.Since), toMillis(q.Until), int64(q.Station)) { //nolint:gosec // seq fits
 		if err != nil {
 			return records, storageError(err)
@@ -92,7 +92,7 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 	var records []site.Record
 	var last site.Record // of its run
 	needles := once()
-	for body, err := range each(ctx, db.reading, column[sql.RawBytes], "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within) {
+	for body, err := range each(ctx, db.reader(), column[sql.RawBytes], "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within) {
 		if err != nil {
 			return nil, storageError(err)
 		}

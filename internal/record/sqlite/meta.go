@@ -34,7 +34,7 @@ func (db *DB) TimeZone(ctx context.Context) (string, error) { return db.meta(ctx
 
 // meta returns a named value, or "" where there is none.
 func (db *DB) meta(ctx context.Context, key string) (string, error) {
-	value, err := readMeta(ctx, db.reading, key)
+	value, err := readMeta(ctx, db.reader(), key)
 	return value, storageError(err)
 }
 

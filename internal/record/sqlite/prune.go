@@ -70,7 +70,7 @@ func (db *DB) due(ctx context.Context, r journal.Retention) (end uint64, err err
 		err = rows.Scan(&seq, &at, &size)
 		return seq, err
 	}
-	for seq, err := range each(ctx, db.reading, scan, "SELECT seq, time, length(CAST(body AS BLOB)) FROM journal ORDER BY seq") {
+	for seq, err := range each(ctx, db.reader(), scan, "SELECT seq, time, length(CAST(body AS BLOB)) FROM journal ORDER BY seq") {
 		switch {
 		case err != nil:
 			return end, err

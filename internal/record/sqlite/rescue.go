@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -38,9 +40,16 @@ const (
 	unsoundMark = ".unsound"  // the name of a file that has the next start set the database aside
 )
 
-// salvagePragmas open a damaged database to read what can be read of it. SQLite refuses
-// a truncated file, or one with a damaged schema, unless the schema is declared writable.
-const salvagePragmas = "vfs=unix-excl&mode=ro&_busy_timeout=2000&_dqs=0&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
+// salvage is added to the driver's name of a damaged database, to read what can be read of
+// it. SQLite refuses a truncated file, or one with a damaged schema, unless the schema is
+// declared writable.
+const salvage = "&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
+
+// exclusive returns the driver's name for a file that this process reads, and no other
+// uses.
+func exclusive(path string) string {
+	return dsn(path, "vfs=unix-excl&mode=ro&_busy_timeout=2000&_dqs=0")
+}
 
 // rescue sets the damaged database at cfg.Path aside, whole, and puts a new one in its
 // place, with what can be read of the journal. Accounts, sessions, stations and grants
@@ -48,14 +57,13 @@ const salvagePragmas = "vfs=unix-excl&mode=ro&_busy_timeout=2000&_dqs=0&_pragma=
 // copy they are what can be read. why is the damage, copied the copy or nil; the result
 // is a sentence on what was done. A power cut leaves the damaged database or the new one.
 func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
-	cfg.Logger.Error("the database is damaged and is set aside", "error", why)
 	now := time.Now()
 	r := rescuer{
-		from: cfg.Path, aside: filepath.Base(asideName(cfg.Path, now)),
-		copied: copied, distrust: copied != nil && errors.Is(why, errDisagrees),
+		from: cfg.Path, reading: exclusive(cfg.Path), aside: filepath.Base(asideName(cfg.Path, now)), copied: copied,
 	}
 	err = replaceFile(cfg.Path+rescuedMark, func(partial string) error {
-		return errors.Join(r.build(ctx, cfg, partial), os.Chtimes(partial, now, now))
+		r.partial = partial
+		return errors.Join(r.build(ctx, cfg), os.Chtimes(partial, now, now))
 	})
 	if err == nil {
 		err = completeRescue(cfg.Path)
@@ -64,6 +72,7 @@ func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story s
 		return "", fault.Wrap(fault.Unavailable, "The database "+cfg.Path+
 			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err))
 	}
+	cfg.Logger.Error("the database was damaged and is set aside", "error", why)
 	return r.story, nil
 }
 
@@ -105,28 +114,26 @@ func boundAside(path string) error {
 
 // rescuer builds a new database from a damaged one and its copy.
 type rescuer struct {
-	from     string // the path of the damaged database
-	aside    string // its new name
-	copied   *sql.DB
-	distrust bool // the copy is as new as the damaged database, and they disagree
+	from    string // the path of the damaged database
+	reading string // the driver's name of it
+	aside   string // its new name
+	copied  *sql.DB
+	partial string // the path of the new database; "": it is built in memory
+	memory  string // the driver's name of that
 
 	damaged *sql.DB // its queries may fail
 	next    *sql.DB // has the damaged one attached under that name
 	story   string
 }
 
-// build makes the new database at partial. The gateway itself then brings it to this
+// build makes the new database. The gateway itself then brings it to this
 // version's schema and records what is lost, so that the result is known to open.
-func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err error) {
-	r.damaged = connect(dsn(r.from, salvagePragmas), 1)
-	defer func() { err = errors.Join(err, r.damaged.Close()) }()
-	var lost []site.Record
-	if err = r.saveTables(ctx, partial); err == nil {
-		lost, err = r.saveJournal(ctx)
-	}
-	if err := errors.Join(err, r.next.Close()); err != nil {
+func (r *rescuer) build(ctx context.Context, cfg Config) error {
+	lost, err := r.save(ctx, 0)
+	if err := errors.Join(err, r.close()); err != nil {
 		return err
 	}
+	partial := r.partial
 	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
 	err = Files{Logger: cfg.Logger}.write(ctx, partial, func(db *DB) error {
 		return db.do(ctx, nil, append(lost, site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: r.story}})...)
@@ -137,9 +144,38 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	return errors.Join(err, removeQuietly(partial+"-wal"), removeQuietly(partial+"-shm"))
 }
 
+// save makes the new database and leaves it open. newest is how many records are carried
+// over at most; 0: all. lost are the records of what is lost.
+func (r *rescuer) save(ctx context.Context, newest uint64) (lost []site.Record, err error) {
+	r.damaged = connect(r.reading+salvage, 1)
+	defer func() { err = errors.Join(err, r.damaged.Close()) }()
+	if err := r.saveTables(ctx); err != nil {
+		return nil, err
+	}
+	return r.saveJournal(ctx, newest)
+}
+
+// close closes the new database.
+func (r *rescuer) close() error {
+	if r.next == nil {
+		return nil
+	}
+	return r.next.Close()
+}
+
+// distrusts reports whether the copy is as new as the damaged database, and they disagree.
+func (r *rescuer) distrusts(ctx context.Context) bool {
+	if r.copied == nil {
+		return false
+	}
+	mine, err := accessOf(ctx, r.damaged)
+	copied, unread := accessOf(ctx, r.copied)
+	return err == nil && unread == nil && mine.contradicts(copied)
+}
+
 // saveTables begins the new database with everything but the journal.
-func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
-	unsound, err := r.begin(ctx, partial, r.damaged)
+func (r *rescuer) saveTables(ctx context.Context) (err error) {
+	unsound, err := r.begin(ctx, r.damaged)
 	if err != nil {
 		return err
 	}
@@ -148,7 +184,7 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 		return table == "station_states" || table == "login_address" || table == tableBattery
 	})
 	switch {
-	case len(unsound) == 0 && !r.distrust:
+	case len(unsound) == 0 && !r.distrusts(ctx):
 		r.story = "accounts, sessions, stations and grants are whole"
 		return nil
 	case r.copied == nil:
@@ -156,10 +192,10 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 		return nil
 	}
 	r.story = "accounts, sessions, stations and grants are those of the copy"
-	if err := errors.Join(r.next.Close(), removeDatabase(partial)); err != nil {
+	if err := r.close(); err != nil {
 		return err
 	}
-	if _, err := r.begin(ctx, partial, r.copied); err != nil {
+	if _, err := r.begin(ctx, r.copied); err != nil {
 		return fmt.Errorf("writing the copy back: %w", err)
 	}
 	_, _ = copyRows(ctx, r.damaged, r.next, tableBattery, "") // as far as it can be read, and both have it
@@ -168,25 +204,40 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 
 // begin makes the new database, in the version of another, with what can be read of the
 // small tables of that. unsound are the names of those that may not be whole.
-func (r *rescuer) begin(ctx context.Context, partial string, from *sql.DB) (unsound []string, err error) {
+func (r *rescuer) begin(ctx context.Context, from *sql.DB) (unsound []string, err error) {
 	known := schemas()
 	if version, err := schemaOf(ctx, from); err == nil && version > 0 && version < len(known) {
 		known = known[:version]
 	}
-	if r.next, err = openBuilt(partial); err != nil {
+	if r.next, err = r.create(); err != nil {
 		return nil, err
 	}
 	return fill(ctx, from, r.next, known)
 }
 
-// saveJournal adds the journal to the new database, and returns the records of what is
-// lost of it.
-func (r *rescuer) saveJournal(ctx context.Context) (lost []site.Record, err error) {
+// create creates the new database, empty.
+func (r *rescuer) create() (*sql.DB, error) {
+	if r.partial == "" {
+		r.memory = "file:/" + uuid.NewString() + "?vfs=memdb&"
+		return connect(r.memory+buildPragmas, 1), nil
+	}
+	if err := removeDatabase(r.partial); err != nil {
+		return nil, err
+	}
+	return openBuilt(r.partial)
+}
+
+// saveJournal adds the newest records of the journal to the new database, 0: all, and
+// returns the records of what is lost of it.
+func (r *rescuer) saveJournal(ctx context.Context, newest uint64) (lost []site.Record, err error) {
 	var e ends
 	if r.copied != nil {
 		e, _ = readEnds(ctx, r.copied)
 	}
 	low, high := usedNumbers(ctx, r.damaged, e.last.seq)
+	if newest > 0 && high >= low+newest {
+		low = high - newest + 1
+	}
 	if err := r.carryAll(ctx, low, high); err != nil {
 		return nil, err
 	}
@@ -240,8 +291,11 @@ func usedNumbers(ctx context.Context, q queryer, copied uint64) (low, high uint6
 // carryAll carries over what can be read of the journal, within carryFor, and up to
 // what leaves carryRoom on the disk.
 func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
-	if _, err := r.next.ExecContext(ctx, "ATTACH ? AS damaged", dsn(r.from, "vfs=unix-excl&mode=ro")); err != nil {
-		if isDamage(err) {
+	if version, err := schemaOf(ctx, r.damaged); r.partial == "" && (err != nil || version == 0) {
+		return nil // nothing of it can be read
+	}
+	if _, err := r.next.ExecContext(ctx, "ATTACH ? AS damaged", r.reading); err != nil {
+		if isDamage(err) || r.partial == "" {
 			return nil
 		}
 		return err
@@ -252,7 +306,8 @@ func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 	if errors.Is(err, errNoRoom) || isFull(err) || within.Err() != nil {
 		err = ctx.Err()
 	}
-	return err
+	_, detached := r.next.ExecContext(ctx, "DETACH damaged")
+	return errors.Join(err, detached)
 }
 
 // errNoRoom means that the disk has no room for more records.
@@ -285,7 +340,7 @@ func (r *rescuer) carryAtOnce(ctx context.Context, low, high uint64) (done bool,
 	if high-low >= carryStep {
 		err = r.next.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM damaged.journal WHERE seq BETWEEN ? AND ?)",
 			int64(low), int64(high)).Scan(&some) //nolint:gosec // seq fits
-	} else if disk, unknown := durable.RoomAt(r.from); unknown != nil || disk.Free < carryRoom {
+	} else if disk, unknown := durable.RoomAt(r.from); r.partial != "" && (unknown != nil || disk.Free < carryRoom) {
 		err = errors.Join(errNoRoom, unknown)
 	} else {
 		_, err = r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)

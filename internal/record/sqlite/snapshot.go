@@ -21,7 +21,7 @@ import (
 // it. Unavailable when there is no room for it, or the disk fails; then nothing is left at
 // path.
 func (db *DB) Snapshot(ctx context.Context, path string) error {
-	return replaceFile(path, func(partial string) error { return snapshot(ctx, db.reading, partial) })
+	return replaceFile(path, func(partial string) error { return snapshot(ctx, db.reader(), partial) })
 }
 
 // snapshot copies with SQLite's online backup, within one read transaction, so that

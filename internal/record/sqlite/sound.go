@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/board/durable"
@@ -19,6 +19,9 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	if err := errors.Join(completeRescue(cfg.Path), completeTakeBack(cfg.Path)); err != nil {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
 	}
+	if err := createPrivate(cfg.Path); err != nil { // no damage can be repaired there
+		return nil, err
+	}
 	copied, access, unread := readCopy(ctx, cfg.Copy)
 	if unread == nil {
 		defer func() { _ = copied.Close() }()
@@ -28,28 +31,22 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 		db, why = tryOpen(ctx, cfg, access)
 	}
 	if isDamage(why) {
-		story, err = rescue(ctx, cfg, why, copied)
-		switch {
-		case err == nil:
+		if story, why = rescue(ctx, cfg, why, copied); why == nil {
 			db, why = open(ctx, cfg)
-		case errors.Is(why, errNoted) && !exists(cfg.Path+rescuedMark): // a full disk; the page may be one that a start does not need
-			cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
-			db, why = tryOpen(ctx, cfg, access)
-		default:
-			why = err
 		}
 	}
 	if why != nil {
 		return nil, why
 	}
-	db.rescued, db.copied = story, make(chan struct{})
+	if story != "" {
+		db.noteRescue(story)
+	}
 	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
 	}
-	if mine, err := accessOf(ctx, db.reading); err != nil || mine != access {
+	if mine, err := accessOf(ctx, db.reader()); err != nil || mine != access {
 		db.copyAgain(true)
 	}
-	go db.keepCopy()
 	return db, nil
 }
 
@@ -74,10 +71,29 @@ func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem := db.examine(ctx, copied); isDamage(problem) {
-		return nil, errors.Join(problem, db.Close())
+	problem := db.examine(ctx, copied)
+	if isDamage(problem) || codeOf(problem) == sqlite3.SQLITE_READONLY {
+		err := errors.Join(problem, db.discard())
+		if hasReadOnlyHeader(cfg.Path) {
+			err = fmt.Errorf("%w: its header: %w", errDamagedFile, err)
+		}
+		return nil, err
 	}
 	return db, nil
+}
+
+// hasReadOnlyHeader reports whether SQLite writes to no file with this header. It is called
+// while the file is closed: closing it again would release the locks of the process.
+func hasReadOnlyHeader(path string) bool {
+	const writeVersion = 18 // https://www.sqlite.org/fileformat.html
+	var header [writeVersion + 1]byte
+	f, err := os.Open(path) //nolint:gosec // the path is the administrator's
+	if err != nil {
+		return false
+	}
+	_, err = io.ReadFull(f, header[:])
+	_ = f.Close() // it was only read
+	return err == nil && header[writeVersion] > 2
 }
 
 // hasOurSchema reports whether a file that claims a newer version has exactly the schema
@@ -114,25 +130,25 @@ const examined = 20_000
 // may open what. An error for which isDamage holds names what is wrong. Older records
 // are not checked: a damaged one keeps no door shut.
 func (db *DB) examine(ctx context.Context, copied accessState) error {
-	_, missing, err := foreignObjects(ctx, db.reading)
+	_, missing, err := foreignObjects(ctx, db.reader())
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: there is no %s as it was", errDamagedFile, missing[0])
 	}
 	if err != nil {
 		return err
 	}
-	tables, err := smallTables(ctx, db.reading)
+	tables, err := smallTables(ctx, db.reader())
 	if err != nil {
 		return err
 	}
 	for _, table := range tables {
-		if err := checkPages(ctx, db.reading, table); err != nil {
+		if err := checkPages(ctx, db.reader(), table); err != nil {
 			return err
 		}
 	}
 	var lacking sql.NullString
 	var size sql.NullInt64
-	err = db.reading.QueryRowContext(ctx, `SELECT (SELECT max("table") FROM pragma_foreign_key_check),
+	err = db.reader().QueryRowContext(ctx, `SELECT (SELECT max("table") FROM pragma_foreign_key_check),
 		(SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?))`, examined).Scan(&lacking, &size)
 	if err == nil && lacking.Valid {
 		err = fmt.Errorf("%w: table %s refers to what is not there", errDamagedFile, lacking.String)
@@ -143,9 +159,9 @@ func (db *DB) examine(ctx context.Context, copied accessState) error {
 	if err := db.checkWritable(ctx); err != nil {
 		return err
 	}
-	mine, err := accessOf(ctx, db.reading)
-	if err == nil && mine.schema == copied.schema && mine.version == copied.version && mine.sum != copied.sum {
-		err = fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
+	mine, err := accessOf(ctx, db.reader())
+	if err == nil && mine.contradicts(copied) {
+		err = fmt.Errorf("%w: it and its copy differ in who may open what", errDamagedFile)
 	}
 	return err
 }
@@ -155,29 +171,18 @@ func checkPages(ctx context.Context, q queryer, table string) error {
 	return pragmaCheck(ctx, q, "integrity_check("+table+")")
 }
 
-// errProbe undoes the record that checkWritable writes.
-var errProbe = fault.New(fault.Conflict, "this was to be tried alone")
-
-// checkWritable finds damage of the pages that the next record touches, and a header by
-// which SQLite writes no file, on a disk that can be written. It leaves nothing behind.
+// checkWritable finds damage of the pages that the next record touches, and a file that
+// SQLite does not write to. It leaves nothing behind.
 func (db *DB) checkWritable(ctx context.Context) error {
-	err := db.do(ctx, func(t *transaction) error {
-		e, err := readEnds(ctx, t.conn)
-		if err == nil {
-			_, err = t.exec("INSERT INTO journal (seq, time, station, body, hash) VALUES (?, 0, 0, hex(zeroblob(250)), ?)",
-				int64(e.last.seq+1), e.last.hash[:]) //nolint:gosec // seq fits
-		}
-		return errors.Join(err, errProbe)
-	})
-	if isDamage(err) {
+	_, err := db.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+	if err != nil {
 		return err
 	}
-	disk, unknown := durable.RoomAt(db.cfg.Path)
-	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.cfg.Path, unix.W_OK) == nil && unknown == nil && !disk.ReadOnly {
-		return fmt.Errorf("%w: %w", errDamagedFile, err)
+	e, err := readEnds(ctx, db.conn)
+	if err == nil {
+		_, err = db.conn.ExecContext(ctx, "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, 0, 0, hex(zeroblob(250)), ?)",
+			int64(e.last.seq+1), e.last.hash[:]) //nolint:gosec // seq fits
 	}
-	return nil
+	_, undone := db.conn.ExecContext(ctx, "ROLLBACK")
+	return errors.Join(err, undone)
 }
-
-// errDisagrees means that a database and its copy are equally new and not the same.
-var errDisagrees = errors.New("the database and its copy differ in who may open what")

@@ -146,7 +146,7 @@ func readStates(ctx context.Context, q queryer, log *slog.Logger) (all states, e
 // loadStates returns the saved states, with the changes of locks that the journal has
 // since then: a change of a lock is durable with its record, and is not saved at once.
 func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
-	all, err := readStates(ctx, db.reading, db.log)
+	all, err := readStates(ctx, db.reader(), db.log)
 	if err != nil {
 		return nil, storageError(err)
 	}
@@ -164,7 +164,7 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 
 // replay brings the locks, the doors and the alarms up to date.
 func (db *DB) replay(ctx context.Context, all *states) error {
-	for r, err := range each(ctx, db.reading, scanRecord, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
+	for r, err := range each(ctx, db.reader(), scanRecord, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
 		if err != nil {
 			return err
 		}

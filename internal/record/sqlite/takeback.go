@@ -194,7 +194,7 @@ func (db *DB) TakenBack(ctx context.Context) (taken site.TakenBack, ok bool, err
 	if !exists(db.cfg.Path + newerMark) {
 		return taken, false, nil
 	}
-	return readTaken(ctx, db.reading)
+	return readTaken(ctx, db.reader())
 }
 
 func readTaken(ctx context.Context, q queryer) (taken site.TakenBack, ok bool, err error) {
@@ -238,7 +238,7 @@ func (t *taking) from(ctx context.Context, work string, known int, name string) 
 		_, err := readFile(ctx, t.cfg.Path, name, func(newer *sql.DB) (any, error) { return nil, t.rebuild(ctx, work, known, newer) })
 		return err
 	}
-	newer := connect(dsn(t.cfg.Path, salvagePragmas), 1)
+	newer := connect(exclusive(t.cfg.Path)+salvage, 1)
 	err := errors.Join(t.rebuild(ctx, work, known, newer), newer.Close())
 	return unusable(ctx, "The copy "+copyName(t.cfg.Path, known), err)
 }
@@ -247,7 +247,7 @@ func (t *taking) from(ctx context.Context, work string, known int, name string) 
 func (t *taking) rebuild(ctx context.Context, work string, known int, newer *sql.DB) (err error) {
 	pragmas, attached := workPragmas, readOnly(t.cfg.Path)+"&vfs=unix"
 	if t.newer == damaged {
-		pragmas, attached = workPragmas+"&_pragma=writable_schema(1)&_pragma=cell_size_check(1)", dsn(t.cfg.Path, "vfs=unix-excl&mode=ro")
+		pragmas, attached = workPragmas+"&_pragma=writable_schema(1)&_pragma=cell_size_check(1)", exclusive(t.cfg.Path)
 	}
 	db := connect(dsn(work, pragmas), 1)
 	defer func() { err = errors.Join(err, db.Close()) }()

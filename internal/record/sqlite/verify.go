@@ -12,7 +12,7 @@ import (
 
 // Verify implements [journal.Store].
 func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) {
-	return atOnce(ctx, db.reading, verify)
+	return atOnce(ctx, db.reader(), verify)
 }
 
 // Verify checks the journal in a database file that no gateway has open, or in a

@@ -14,14 +14,14 @@ import (
 
 // Head implements [journal.Store].
 func (db *DB) Head(ctx context.Context) (journal.Head, error) {
-	e, err := readEnds(ctx, db.reading)
+	e, err := readEnds(ctx, db.reader())
 	return headOf(e.last), storageError(err)
 }
 
 // HashAt returns the hash of a record in hexadecimal, or that of the position before
 // the first; "" if there is neither.
 func (db *DB) HashAt(ctx context.Context, seq uint64) (string, error) {
-	return atOnce(ctx, db.reading, func(ctx context.Context, q queryer, e ends) (string, error) {
+	return atOnce(ctx, db.reader(), func(ctx context.Context, q queryer, e ends) (string, error) {
 		hash, err := hashAt(ctx, q, e, seq)
 		return hex.EncodeToString(hash), err
 	})
@@ -33,7 +33,7 @@ func headOf(at chain) journal.Head {
 
 // Testify implements [journal.Store].
 func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
-	return atOnce(ctx, db.reading, testify(witnesses))
+	return atOnce(ctx, db.reader(), testify(witnesses))
 }
 
 // TestifyFile compares witnesses with the journal in a database file that no gateway has

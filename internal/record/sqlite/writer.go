@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,23 +28,6 @@ const (
 	// though no error comes. It is less than an unlock waits for its record.
 	stallAfter = 1500 * time.Millisecond
 )
-
-// start reads where the journal ends and starts the writer goroutine.
-func (db *DB) start(ctx context.Context) error {
-	conn, err := db.writing.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("opening the writer: %w", err)
-	}
-	if err := errors.Join(persistLog(conn), db.readTail(ctx, conn)); err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	db.statesAt = db.tail.seq
-	db.conn = writerConn{conn, make(map[string]*sql.Stmt)}
-	db.stall = time.AfterFunc(stallAfter, db.watchStall)
-	db.stall.Stop()
-	go db.write()
-	return nil
-}
 
 // do runs a use case: change and records in one durable transaction. When ctx
 // ends first, the error is Timeout and the use case is certainly not written; so
@@ -123,8 +105,12 @@ func (db *DB) watchStall() {
 	}
 }
 
-// heard reports how the last transaction ended, or that it hangs; hearing is held.
+// heard reports how the last transaction ended, or that it hangs; hearing is held. The
+// sentence of an error is [reason].
 func (db *DB) heard(err error) {
+	if !errors.Is(err, journal.ErrTight) {
+		err = fault.Wrap(fault.Unavailable, reason(err), err)
+	}
 	if heard := db.watcher.Load(); heard != nil {
 		(*heard)(err)
 	}
@@ -134,7 +120,7 @@ func (db *DB) heard(err error) {
 // and empty, or closed and the disk takes nothing.
 func (db *DB) write() {
 	defer close(db.stopped)
-	defer db.conn.close()
+	defer func() { db.conn.close() }()
 	var took time.Duration // by the last transaction
 	for {
 		want := db.queue.waiting()
@@ -143,7 +129,7 @@ func (db *DB) write() {
 		case want.work:
 			db.idle(batchDelay(took), true)
 		case want.closed:
-			if db.saved != db.tail.seq {
+			if db.mirrored == nil && db.saved != db.tail.seq {
 				_ = db.saveEnds() // readEnds finds the end without it
 			}
 			return
@@ -223,6 +209,9 @@ func (db *DB) commit() error {
 
 // tryBatch is writeBatch with the writer's own state undone when it fails.
 func (db *DB) tryBatch(ops []*op, lost int) error {
+	if err := db.reopen(); err != nil {
+		return fault.Wrap(fault.Unavailable, errStorage, err)
+	}
 	before := db.span
 	if err := db.writeBatch(ops, lost); err != nil {
 		db.span = before
