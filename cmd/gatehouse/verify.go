@@ -111,6 +111,9 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 		if failed == nil {
 			w.printf("The journal is sound: %s checked (%d to %d).", plural(v.Records, "record"), v.First, v.Last)
 		}
+		if v.Removed > 0 {
+			w.printf("%d of these numbers are of records that strangers or stations caused, and that were removed for room: see the records of the kind gap.", v.Removed)
+		}
 		if v.Lost > 0 {
 			w.printf("%d of these numbers are missing: the database was damaged, see the records of the kind records-lost.", v.Lost)
 		}

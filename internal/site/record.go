@@ -53,7 +53,7 @@ const (
 	KindCloudOffline   Kind = "cloud-offline"
 	KindDenied         Kind = "unlock-denied"    // a right was missing; the detail is a Denial
 	KindThrottled      Kind = "unlock-throttled" // an account asked for more unlocks than it may; none of these was sent
-	KindGap            Kind = "gap"              // records that the cloud had not taken yet had to be removed
+	KindGap            Kind = "gap"              // records had to be removed that the cloud had not taken yet, or that fill the share of their kind
 )
 
 // Kinds lists every kind, for those who choose among records.
@@ -69,6 +69,20 @@ func Kinds() []Kind {
 		KindGroupAdded, KindGroupChanged, KindGroupRemoved, KindHolidayChanged, KindHolidayRemoved, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored, KindTakenBack,
 		KindUpdate, KindCloudOnline, KindCloudOffline, KindDenied, KindThrottled, KindGap,
+	}
+}
+
+// Evidence reports whether strangers, stations or the network cause records of the kind,
+// however many there are. They have a share of the journal, so that they never rotate out
+// who opened a door and who changed what.
+func (k Kind) Evidence() bool {
+	switch k {
+	case KindLoginFailed, KindDenied, KindThrottled, KindStationOnline, KindStationOffline, KindLockChanged, KindBatteryLow,
+		KindDoorOpened, KindDoorClosed, KindNotOpened, KindDoorForced, KindDoorHeld, KindLeftUnlocked,
+		KindStationSilent, KindRefusedOften, KindCloudOnline, KindCloudOffline:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -126,16 +126,17 @@ func (o *outbox) read(ctx context.Context) bool {
 	return true
 }
 
-// sendNext sends the next record of the page, or a record in its place: storage may
-// have damaged it.
+// sendNext sends the next record of the page, or a gap in its place: storage may have
+// damaged it, or it stands for records that were removed.
 func (o *outbox) sendNext() {
 	entry := o.page[0]
-	if entry.Seq > o.at+1 {
+	sound := json.Valid(entry.Body)
+	if sound && entry.Seq > o.at+1 {
 		o.sendGap(entry.Seq - 1)
 		return
 	}
 	o.page = o.page[1:]
-	if !json.Valid(entry.Body) {
+	if !sound {
 		o.sendGap(entry.Seq)
 		return
 	}

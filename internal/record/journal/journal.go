@@ -60,6 +60,12 @@ type Retention struct {
 	HardBytes int64
 }
 
+// Evidence returns how many bytes the records of the kinds for which [site.Kind.Evidence]
+// holds may take, without and with those that the cloud has not acknowledged: a quarter of
+// all. Beyond that the oldest of them go before their turn, until the rest is a twentieth
+// smaller. A record of the kind gap says between which numbers how many were removed.
+func (r Retention) Evidence() (most, hard int64) { return r.MaxBytes / 4, r.HardBytes / 4 }
+
 // Removed is what [Store.Prune] did.
 type Removed struct {
 	Records     int // all of them
@@ -77,9 +83,10 @@ type Verdict struct {
 	Records int    `json:"records"` // how many were checked
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
-	Lost    uint64 `json:"lost,omitempty"`   // how many were lost by damage of the database, as the journal itself records
-	Broken  uint64 `json:"broken,omitempty"` // the first seq that was changed or removed; 0: sound
-	Why     string `json:"why,omitempty"`    // what is wrong with it
+	Removed uint64 `json:"removed,omitempty"` // how many were removed before their turn, as the journal itself records; see [Retention.Evidence]
+	Lost    uint64 `json:"lost,omitempty"`    // how many were lost by damage of the database, as the journal itself records
+	Broken  uint64 `json:"broken,omitempty"`  // the first seq that was changed or removed; 0: sound
+	Why     string `json:"why,omitempty"`     // what is wrong with it
 }
 
 // Store keeps the records. Its methods are safe for concurrent use; what cannot be
@@ -118,6 +125,8 @@ type Store interface {
 	Size() Size
 	// Bytes is the size of the records' text; it asks no disk.
 	Bytes() int64
+	// Evidence is the part of these of which [Retention.Evidence] tells; it asks no disk.
+	Evidence() int64
 	// Latest is the newest durable seq.
 	Latest() uint64
 	// Oldest is the oldest kept seq, or the next one where none is kept; it asks no disk.

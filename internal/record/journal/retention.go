@@ -80,11 +80,13 @@ func (s *Service) Prune(ctx context.Context) (Removed, error) {
 // overfull reports whether the journal is a tenth larger than it may be and enough records
 // may be removed, or whether it is larger than its hard size.
 func (s *Service) overfull() bool {
-	bytes, most := s.Store.Bytes(), s.maxSize.Load()
-	if bytes > s.hardSize.Load() {
-		return true
-	}
-	return bytes-most > most/10 && s.held() >= s.Store.Oldest()+pruneWorth
+	all := Retention{MaxBytes: s.maxSize.Load(), HardBytes: s.hardSize.Load()}
+	most, hard := all.Evidence()
+	return s.exceeds(s.Store.Bytes(), all.MaxBytes, all.HardBytes) || s.exceeds(s.Store.Evidence(), most, hard)
+}
+
+func (s *Service) exceeds(bytes, most, hard int64) bool {
+	return bytes > hard || bytes-most > most/10 && s.held() >= s.Store.Oldest()+pruneWorth
 }
 
 // held is the last seq that may go at any time.

@@ -46,8 +46,9 @@ func (d *disk) Watch(heard func(error)) { d.heard = heard }
 func (d *disk) Latest() uint64          { return 5000 }
 func (d *disk) Kept() int               { return len(d.kept) }
 
-func (d *disk) Bytes() int64   { return d.bytes.Load() }
-func (d *disk) Oldest() uint64 { return d.oldest }
+func (d *disk) Bytes() int64    { return d.bytes.Load() }
+func (d *disk) Evidence() int64 { return 0 }
+func (d *disk) Oldest() uint64  { return d.oldest }
 
 func (d *disk) Flush(context.Context) error {
 	d.written, d.kept = append(d.written, d.kept...), nil

@@ -48,6 +48,9 @@ func (db *DB) chainOn(r site.Record) error {
 	db.encoded = r.AppendJSON(db.encoded[:0])
 	db.tail = db.tail.next(db.encoded)
 	db.bytes += int64(len(db.encoded))
+	if r.Kind.Evidence() {
+		db.evidence += int64(len(db.encoded))
+	}
 	db.floor.follow(&r)
 	err := db.conn.exec(insertText, int64(r.Seq), r.Time.UnixMilli(), int64(r.Station), string(db.encoded), db.tail.hash[:]) //nolint:gosec // seq fits for ever
 	if err != nil {
@@ -66,7 +69,11 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, floor: f}
+	evidence, err := readEvidence(ctx, conn, e.saved.seq)
+	if err != nil {
+		return err
+	}
+	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, evidence: evidence, floor: f}
 	db.publish()
 	return nil
 }

@@ -86,6 +86,7 @@ type DB struct {
 	// The writer goroutine's own.
 	conn writerConn
 	span
+	searched uint64    // up to here all evidence was removed; of the one that prunes
 	mirrored error     // why the file could not be opened, and memory has what could be read of it; nil: it is open
 	retry    time.Time // when to try again
 	tight    bool      // a transaction did not fit on the disk, and there has been no room since
@@ -95,13 +96,14 @@ type DB struct {
 
 // span is what the writer knows of the journal, as the present transaction leaves it.
 type span struct {
-	first uint64 // the oldest kept seq, or the one that will be
-	tail  chain  // where it ends
-	saved uint64 // where it ends by the row of journal_ends; see [endsLag]
-	moved bool   // the row of journal_ends was changed for an end that it does not name yet
-	bytes int64  // of its bodies
-	floor floor  // the time floor that it holds
-	part  bool   // older records are on the disk, and not in the mirror
+	first    uint64 // the oldest kept seq, or the one that will be
+	tail     chain  // where it ends
+	saved    uint64 // where it ends by the row of journal_ends; see [endsLag]
+	moved    bool   // the row of journal_ends was changed for an end that it does not name yet
+	bytes    int64  // of its bodies
+	evidence int64  // the part of these that has a share of its own
+	floor    floor  // the time floor that it holds
+	part     bool   // older records are on the disk, and not in the mirror
 }
 
 // Open opens or creates the database, brings it to this version's schema and

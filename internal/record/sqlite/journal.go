@@ -54,7 +54,7 @@ func (db *DB) Size() journal.Size {
 func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) {
 	limit := cmp.Or(q.Limit, defaultLimit)
 	text := `SELECT body FROM journal WHERE seq > ?1 AND seq < ifnull(nullif(?2, 0), 1 << 62)
-		AND (?3 = 0 OR time >= ?3) AND (?4 = 0 OR time < ?4) AND (?5 = 0 OR station = ?5) ORDER BY seq`
+		AND ` + notRemoved + ` AND (?3 = 0 OR time >= ?3) AND (?4 = 0 OR time < ?4) AND (?5 = 0 OR station = ?5) ORDER BY seq`
 	if q.Newest {
 		text += " DESC"
 	}

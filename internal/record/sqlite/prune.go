@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"math"
@@ -29,19 +30,24 @@ func (db *DB) Oldest() uint64 { return db.durable.Load().first }
 // declared lost. They are delivered after all, or removed with the next gap. Neither does
 // harm, because a follower of the journal goes by what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (removed journal.Removed, err error) {
-	end, err := db.due(ctx, r)
+	removed, err = db.pruneEvidence(ctx, r)
+	var end uint64
+	if err == nil {
+		end, err = db.due(ctx, r)
+	}
 	if codeOf(err) != 0 && isDamage(err) { // no closed database
 		db.noteDamage(err) // nothing is removed until it is set aside
 	}
 	if err != nil {
 		return removed, storageError(err)
 	}
+	undelivered := 0
 	gap := site.Record{Kind: site.KindGap, Facts: site.Facts{From: max(r.Held+1, db.Oldest()), To: end, Detail: gapDetail}}
 	gap.Count = int(end + 1 - gap.From) //nolint:gosec // fits for ever where it is used
 	for from := db.Oldest(); from <= end; from = db.Oldest() {
 		var last uint64
 		err := db.do(ctx, func(t *transaction) (err error) {
-			if last, err = db.drop(t, end); err == nil && last >= gap.From && removed.Undelivered == 0 {
+			if last, err = db.drop(t, end); err == nil && last >= gap.From && undelivered == 0 {
 				db.stamp(&gap)
 				t.records = append(t.records, gap)
 			}
@@ -52,7 +58,9 @@ func (db *DB) Prune(ctx context.Context, r journal.Retention) (removed journal.R
 		}
 		removed.Records += int(last + 1 - from) //nolint:gosec // fits for ever
 		if last >= gap.From {
-			removed.Undelivered = int(last + 1 - gap.From) //nolint:gosec // fits for ever
+			removed.Undelivered -= undelivered
+			undelivered = int(last + 1 - gap.From) //nolint:gosec // fits for ever
+			removed.Undelivered += undelivered
 		}
 	}
 	return removed, nil
@@ -90,20 +98,28 @@ func (db *DB) due(ctx context.Context, r journal.Retention) (end uint64, err err
 // of them, which it returns.
 func (db *DB) drop(t *transaction, end uint64) (last uint64, err error) {
 	var hash []byte
-	var size int64
-	err = t.conn.QueryRowContext(context.Background(), `SELECT seq, hash, sum(size) OVER () FROM
-		(SELECT seq, hash, length(CAST(body AS BLOB)) AS size FROM journal WHERE seq <= ? ORDER BY seq LIMIT ?)
-		ORDER BY seq DESC LIMIT 1`, int64(end), pruneStep).Scan(&last, &hash, &size) //nolint:gosec // seq fits
-	if err == nil {
-		_, err = t.exec("DELETE FROM journal WHERE seq <= ?", int64(last)) //nolint:gosec // seq fits
+	var size, evidence int64
+	scan := func(rows *sql.Rows) (row verifiedRow, err error) {
+		err = rows.Scan(&row.seq, &row.hash, &row.body)
+		return row, err
 	}
-	if err != nil {
+	for row, err := range each(context.Background(), t.conn, scan, "SELECT seq, hash, body FROM journal WHERE seq <= ? ORDER BY seq LIMIT ?", int64(end), pruneStep) { //nolint:gosec // seq fits
+		if err != nil {
+			return 0, err
+		}
+		last, hash = uint64(row.seq), bytes.Clone(row.hash) //nolint:gosec // seq fits
+		size += int64(len(row.body))
+		if isEvidence(row.body) {
+			evidence += int64(len(row.body))
+		}
+	}
+	if _, err = t.exec("DELETE FROM journal WHERE seq <= ?", int64(last)); err != nil { //nolint:gosec // seq fits
 		return 0, err
 	}
-	db.first, db.bytes, db.moved = last+1, db.bytes-size, true
+	db.first, db.bytes, db.evidence, db.moved = last+1, db.bytes-size, max(db.evidence-evidence, 0), true
 	if last == db.tail.seq {
 		db.floor.newest = 0
 	}
-	_, err = t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(db.first), hash, db.bytes) //nolint:gosec // seq fits
+	_, err = t.exec("UPDATE journal_ends SET first = ?, anchor = ?", int64(db.first), hash) //nolint:gosec // seq fits
 	return last, err
 }

@@ -248,12 +248,21 @@ func (r *rescuer) saveJournal(ctx context.Context, newest uint64) (lost []site.R
 	if err != nil {
 		return nil, err
 	}
-	for seq, err := range each(ctx, r.next, column[uint64], "SELECT seq FROM journal ORDER BY seq") {
+	scan := func(rows *sql.Rows) (row verifiedRow, err error) {
+		err = rows.Scan(&row.seq, &row.body)
+		return row, err
+	}
+	for row, err := range each(ctx, r.next, scan, "SELECT seq, substr(body, 1, 40) FROM journal ORDER BY seq") {
 		if err != nil {
 			return nil, err
 		}
-		if seq > low {
-			lost = append(lost, loss(low, seq-1, r.aside))
+		seq := uint64(row.seq) //nolint:gosec // seq fits
+		first := seq
+		if removed, ok := firstRemoved(row.body); ok {
+			first = removed
+		}
+		if first > low {
+			lost = append(lost, loss(low, first-1, r.aside))
 		}
 		low = seq + 1
 	}
@@ -315,7 +324,7 @@ var errNoRoom = errors.New("the disk has no room for more records")
 
 // isRecord is what a row of a damaged page must satisfy to be a record.
 const isRecord = `typeof(time) = 'integer' AND typeof(station) = 'integer' AND typeof(body) = 'text' AND length(hash) = 32
-	AND length(body) <= 1048576 AND instr(body, '{"seq":' || seq || ',') = 1`
+	AND length(body) <= 1048576 AND (instr(body, '{"seq":' || seq || ',') = 1 OR NOT ` + notRemoved + `)`
 
 // carry carries over a range of the journal, the newest part first. A part that cannot be
 // read is halved, until what is left out is the damage alone.

@@ -164,7 +164,7 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 
 // replay brings the locks, the doors and the alarms up to date.
 func (db *DB) replay(ctx context.Context, all *states) error {
-	for r, err := range each(ctx, db.reader(), scanRecord, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
+	for r, err := range each(ctx, db.reader(), scanRecord, "SELECT body FROM journal WHERE seq > ? AND "+notRemoved+" ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
 		if err != nil {
 			return err
 		}

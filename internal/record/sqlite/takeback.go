@@ -301,7 +301,7 @@ func (t *taking) record(ctx context.Context) error {
 	meta, _ := json.Marshal(t.taken) // texts and numbers can be written
 	const setMeta = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
 	return errors.Join(
-		t.exec(ctx, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(t.at.seq), t.at.hash[:], t.bytes), //nolint:gosec // seq fits
+		t.exec(ctx, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?, evidence = -1", int64(t.at.seq), t.at.hash[:], t.bytes), //nolint:gosec // seq fits
 		t.exec(ctx, setMeta, metaTaken, string(meta)),
 		t.exec(ctx, setMeta, metaVersion, uuid.NewString()), // no copy of before agrees
 	)

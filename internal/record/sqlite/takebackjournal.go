@@ -82,7 +82,9 @@ func (t *taking) carryRecords(ctx context.Context, q queryer, e ends) (v journal
 				return v, err
 			}
 			t.bytes += int64(len(row.body))
-			t.newest, _ = decode(row.body) // which see has done
+			if r, err := decode(row.body); err == nil { // not that of a removed record
+				t.newest = r
+			}
 			if t.taken.Since.IsZero() {
 				t.taken.Since = t.newest.Time
 			}

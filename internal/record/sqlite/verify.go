@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"database/sql"
 	"slices"
@@ -67,6 +69,15 @@ type walk struct {
 	trust bool   // the next record's hash is not checked: what it builds on is lost
 	holes []hole // records that are not there
 	known []hole // records that the journal itself reports as lost
+	gone  []hole // records that were removed before their turn
+	named []gap  // how many the journal itself reports as removed
+}
+
+// gap is how many records of a range were removed.
+type gap struct {
+	hole
+	count uint64
+	short bool // more are missing there
 }
 
 type hole struct{ from, to uint64 }
@@ -77,7 +88,14 @@ func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 	if damage == nil && r.Kind == site.KindRecordsLost && r.From > 0 {
 		w.known = append(w.known, hole{r.From, r.To})
 	}
+	if damage == nil && r.Kind == site.KindGap && r.From > 0 {
+		w.named = append(w.named, gap{hole: hole{r.From, r.To}, count: uint64(r.Count)}) //nolint:gosec // compared only
+	}
 	if v.Broken != 0 {
+		return
+	}
+	if first, ok := firstRemoved(row.body); ok {
+		w.skip(v, first, row)
 		return
 	}
 	seq := uint64(row.seq) //nolint:gosec // compared only
@@ -102,6 +120,23 @@ func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 	v.Records++
 }
 
+// skip goes on behind the removed records that a row stands for.
+func (w *walk) skip(v *journal.Verdict, first uint64, row verifiedRow) {
+	seq := uint64(row.seq) //nolint:gosec // compared only
+	if first > seq || first <= w.at.seq || len(row.hash) != sha256.Size {
+		w.blame(v, w.at.seq+1, "the record was changed")
+		return
+	}
+	if first > w.at.seq+1 {
+		w.holes = append(w.holes, hole{w.at.seq + 1, first - 1})
+	}
+	w.gone = append(w.gone, hole{first, seq})
+	w.at, w.trust = chain{seq, [sha256.Size]byte(row.hash)}, false
+	if seq == w.saved.seq && w.at != w.saved {
+		w.blame(v, seq, "the newest records were removed or added")
+	}
+}
+
 // blame names the first record that is not as it was written.
 func (w *walk) blame(v *journal.Verdict, seq uint64, why string) {
 	if v.Broken == 0 {
@@ -111,6 +146,7 @@ func (w *walk) blame(v *journal.Verdict, seq uint64, why string) {
 
 // judge counts the holes that the journal reports, and names the first other one.
 func (w *walk) judge(v *journal.Verdict) {
+	w.judgeGone(v)
 	for _, h := range w.holes {
 		if slices.Contains(w.known, h) {
 			v.Lost += h.to - h.from + 1
@@ -121,6 +157,45 @@ func (w *walk) judge(v *journal.Verdict) {
 		}
 		return
 	}
+}
+
+// judgeGone counts the records that were removed before their turn. Where the journal does
+// not report all of them, others were removed too.
+func (w *walk) judgeGone(v *journal.Verdict) {
+	for i, g := range w.named {
+		w.named[i].short = w.missing(g.hole) > g.count
+	}
+	for _, h := range w.gone {
+		v.Removed += h.to - h.from + 1
+		if !w.reported(h) && (v.Broken == 0 || h.from < v.Broken) {
+			v.Broken, v.Why = h.from, "the record is missing"
+		}
+	}
+}
+
+// reported reports whether the journal reports the removal of each of these records, and
+// of no fewer around them.
+func (w *walk) reported(h hole) bool {
+	for at := h.from; at <= h.to; {
+		i := slices.IndexFunc(w.named, func(g gap) bool { return g.from <= at && at <= g.to })
+		if i < 0 || w.named[i].short {
+			return false
+		}
+		at = w.named[i].to + 1
+	}
+	return true
+}
+
+// missing returns how many records of a range were removed before their turn.
+func (w *walk) missing(in hole) (count uint64) {
+	i, _ := slices.BinarySearchFunc(w.gone, in.from, func(h hole, seq uint64) int { return cmp.Compare(h.to, seq) })
+	for _, h := range w.gone[i:] {
+		if h.from > in.to {
+			break
+		}
+		count += min(h.to, in.to) - max(h.from, in.from) + 1
+	}
+	return count
 }
 
 type verifiedRow struct {

@@ -266,7 +266,9 @@ func (db *DB) writeBatch(ops []*op, lost int) error {
 
 // saveEnds has journal_ends name the end of the journal.
 func (db *DB) saveEnds() error {
-	if err := db.conn.exec("UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
+	err := db.conn.exec("UPDATE journal_ends SET last = ?, hash = ?, bytes = ?, evidence = ?",
+		int64(db.tail.seq), db.tail.hash[:], db.bytes, db.evidence) //nolint:gosec // seq fits for ever
+	if err != nil {
 		return fmt.Errorf("writing the journal's end: %w", err)
 	}
 	db.saved, db.moved = db.tail.seq, false

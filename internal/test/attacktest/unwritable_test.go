@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,8 +26,9 @@ import (
 // What was possible: an ext4 that has met an error refuses every write, although the mount
 // and the mode of each file say that they can be written; a gateway that was started there
 // called its database damaged and did not come up. Whatever refuses the writes, and however
-// the last run ended: it starts, whoever was logged in opens a door, the records are in
-// memory and in the system log, and they are stored once the disk takes writes.
+// the last run ended: it starts, a client that was logged in opens a door, the records are in
+// memory and in the system log, and they are stored once the disk takes writes. The long
+// form has more faults.
 func TestAttack_unwritable(t *testing.T) {
 	need.Root(t)
 	if !isolated(t, "mke2fs", "tune2fs", "chattr", "setpriv", "strace") {
@@ -86,18 +88,24 @@ func faults() []diskFault {
 	return []diskFault{
 		{name: "error", fail: triggerError},
 		{name: "read-only", fail: remount(unix.MS_RDONLY), heal: remount(0), busy: true},
-		{name: "full", fail: func(t *testing.T, disk, _ string) { fill(t, filepath.Join(disk, "fill")) },
-			heal: func(t *testing.T, disk, _ string) { check(t, os.Remove(filepath.Join(disk, "fill"))) }},
+		{
+			name: "full", fail: func(t *testing.T, disk, _ string) { fill(t, filepath.Join(disk, "fill")) },
+			heal: func(t *testing.T, disk, _ string) { check(t, os.Remove(filepath.Join(disk, "fill"))) },
+		},
 		{name: "immutable database", fail: chattr("+", "gatehouse.db"), heal: chattr("-", "gatehouse.db")},
 		{name: "immutable log", fail: chattr("+", "gatehouse.db-wal"), heal: chattr("-", "gatehouse.db-wal")},
 		{name: "immutable folder", rare: true, fail: chattr("+", "", "gatehouse.db"), heal: chattr("-", "", "gatehouse.db")},
 		{name: "foreign owner", rare: true, fail: chown(0, 0o644), heal: chown(nobody, 0o600)},
 		{name: "unreadable", fail: chown(0, 0o600), heal: chown(nobody, 0o600)},
-		{name: "folder of another user", rare: true, open: true,
+		{
+			name: "folder of another user", rare: true, open: true,
 			fail: func(t *testing.T, _, data string) { check(t, os.Chown(data, 0, 0)); check(t, os.Chmod(data, 0o755)) },
-			heal: func(t *testing.T, _, data string) { check(t, os.Chown(data, nobody, nobody)) }},
-		{name: "failing sync", rare: true, fail: func(*testing.T, string, string) {},
-			wrap: []string{"strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO"}},
+			heal: func(t *testing.T, _, data string) { check(t, os.Chown(data, nobody, nobody)) },
+		},
+		{
+			name: "failing sync", rare: true, fail: func(*testing.T, string, string) {},
+			wrap: []string{"strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO"},
+		},
 	}
 }
 
@@ -141,7 +149,7 @@ func (f *diskFault) opens(t *testing.T, stop func(*gatewaytest.Program), damaged
 		heal = sync.OnceFunc(func() { f.heal(t, disk, data) })
 	}
 	t.Cleanup(heal)
-	launch.Wrap = append(f.wrap, as...)
+	launch.Wrap = slices.Concat(f.wrap, as)
 	p = gatewaytest.Exec(t, launch)
 	answering(p, issued.MQTT)
 	p.AwaitOnline(1042, true)
@@ -193,9 +201,9 @@ func triggerError(t *testing.T, disk, _ string) {
 	t.Helper()
 	var stat syscall.Stat_t
 	check(t, syscall.Stat(disk, &stat))
-	device, err := os.Readlink(filepath.Join("/sys/dev/block", deviceNumber(stat.Dev)))
+	device, err := os.Readlink("/sys/dev/block/" + deviceNumber(stat.Dev))
 	check(t, err)
-	check(t, os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"), []byte("1"), 0)) //nolint:gosec // it exists
+	check(t, os.WriteFile("/sys/fs/ext4/"+filepath.Base(device)+"/trigger_fs_error", []byte("1"), 0)) //nolint:gosec // it exists
 }
 
 // deviceNumber returns the name of a device below /sys/dev/block.
