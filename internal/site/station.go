@@ -188,6 +188,13 @@ type StationState struct {
 	Locks          []Lock        `json:"locks"`
 }
 
+// Equal reports whether two states show the same.
+func (s StationState) Equal(t StationState) bool {
+	battery := s.BatteryVoltage == t.BatteryVoltage ||
+		s.BatteryVoltage != nil && t.BatteryVoltage != nil && *s.BatteryVoltage == *t.BatteryVoltage
+	return battery && s.ID == t.ID && s.Status == t.Status && s.LastConnection == t.LastConnection && slices.Equal(s.Locks, t.Locks)
+}
+
 // WithoutDoors returns the state as /v1 shows it. It shares nothing with s.
 func (s StationState) WithoutDoors() StationState {
 	s.Locks = slices.Clone(s.Locks)

@@ -108,7 +108,10 @@ type Config struct {
 }
 
 // API has the handlers of /v1 and /local/v1. Safe for concurrent use.
-type API struct{ Config }
+type API struct {
+	Config
+	listed encodings
+}
 
 // New returns an API; it starts nothing.
-func New(cfg Config) *API { return &API{cfg} }
+func New(cfg Config) *API { return &API{Config: cfg} }

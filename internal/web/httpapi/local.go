@@ -20,20 +20,29 @@ type listedStation struct {
 
 // listStations answers with the stations that the account may see now, or again later.
 func (a *API) listStations(x *kit.Exchange) error {
-	list := []any{}
+	list := []byte("[")
 	for _, st := range a.usable(x.Req.Actor.Account) {
-		if state, live := a.Stations.State(st.ID); live {
-			list = append(list, listed(st, state))
+		state, live := a.Stations.State(st.ID)
+		if !live {
+			continue
 		}
+		text, err := a.listed.encode(st, state)
+		if err != nil {
+			return err
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, text...)
 	}
-	return x.Encode(http.StatusOK, list)
+	return x.JSON(http.StatusOK, append(list, ']'))
 }
 
 // watch streams the stations that the account may see, as they change.
 func (a *API) watch(x *kit.Exchange) error {
 	account := x.Req.Actor.Account
 	return x.Watch(kit.Watch{
-		Stations: a.Stations, Clock: a.Clock, Line: listed,
+		Stations: a.Stations, Clock: a.Clock, Line: a.line,
 		Visible: func() []kit.Sight { return a.usable(account) },
 		All:     a.Access.MayReadAll(account),
 	})
@@ -61,6 +70,15 @@ func (a *API) usable(account site.AccountID) (list []kit.Sight) {
 		list = slices.CompactFunc(list, func(a, b kit.Sight) bool { return a.ID == b.ID }) // one has closed in between
 	}
 	return list
+}
+
+// line returns the line of a station in a watch.
+func (a *API) line(st kit.Sight, state site.StationState) any {
+	text, err := a.listed.encode(st, state)
+	if err != nil { // which it then shows
+		return listed(st, state)
+	}
+	return text
 }
 
 // listed shows a station; of one that is closed, what is shown of one that was never

@@ -60,7 +60,10 @@ type Exchange struct {
 	conn    *Conn      // without a [net.Conn] where the request came on no connection of ours
 	slot    limit.Slot // among the requests in flight
 	working bool       // the gateway works on it
-	urgent  bool       // handshakes wait for it
+	urgent  bool       // it opens a door: handshakes and turns wait for it
+	door    bool       // it opens a door, or has opened it
+	stream  bool       // its answer lasts
+	turn    *turn      // nil: it had none
 	heard   time.Time  // when the end of its client has arrived, if the client had gone before; zero: it has
 }
 

@@ -24,6 +24,7 @@ const (
 func (x *Exchange) enter() bool {
 	if x.conn.Conn != nil && x.kit.requests.Enter(&x.slot, x.conn.address, x.conn) != nil {
 		x.Refused("http-requests")
+		x.turn = &turn{limit: time.NewTimer(0), leave: func() {}} // it waits for none
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
 	}
@@ -40,11 +41,12 @@ func (x *Exchange) work() {
 }
 
 // Opening marks the request as one that opens a door: the gateway works on it, and TLS
-// handshakes wait for it. Call it once.
+// handshakes and the turns of other requests wait for it. Call it once.
 func (x *Exchange) Opening() {
 	x.work()
+	x.door, x.urgent = true, true
+	x.kit.turns.Pause()
 	if x.kit.handshakes != nil {
-		x.urgent = true
 		x.kit.handshakes.Pause()
 	}
 	if c := x.conn; c.Conn != nil && !c.address.IsLoopback() && time.Since(c.accepted) > provenAge {
@@ -52,12 +54,22 @@ func (x *Exchange) Opening() {
 	}
 }
 
+// calm ends what Opening began, when the door's handler has returned.
+func (x *Exchange) calm() {
+	if !x.urgent {
+		return
+	}
+	x.urgent = false
+	x.kit.turns.Resume()
+	if x.kit.handshakes != nil {
+		x.kit.handshakes.Resume()
+	}
+}
+
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its
 // client does not read it: the request still has its slot and may be evicted.
 func (x *Exchange) leave() {
-	if x.urgent {
-		x.kit.handshakes.Resume()
-	}
+	x.calm()
 	if x.working {
 		x.slot.Release()
 		x.conn.slot.Release()
@@ -65,5 +77,6 @@ func (x *Exchange) leave() {
 	if x.Req.ProtoMajor == 2 {
 		_ = http.NewResponseController(x.w).Flush()
 	}
+	x.turn.end()
 	x.slot.Leave()
 }

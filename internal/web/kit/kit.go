@@ -3,6 +3,7 @@ package kit
 import (
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -18,7 +19,7 @@ type Config struct {
 	Metrics *metric.Registry
 	Logger  *slog.Logger
 
-	// Handshakes wait while a door is being opened; nil: there are none.
+	// Handshakes wait while a door is being opened, as requests do; nil: there are none.
 	Handshakes *admission.Handshakes
 
 	// Names returns the names by which clients may address the gateway, beside localhost;
@@ -35,6 +36,7 @@ type Kit struct {
 
 	crossOrigin *http.CrossOriginProtection
 
+	turns    *limit.Queue[caller]         // of the requests whose answers are computed
 	requests *limit.Pool                  // the requests in flight
 	streams  *limit.Quota[site.AccountID] // the open streams of accounts
 	admins   *limit.Quota[site.AccountID] // those of administrators, on the admin API
@@ -55,6 +57,7 @@ func New(cfg Config) *Kit {
 		crossOrigin: http.NewCrossOriginProtection(),
 		lines:       rate.NewLimiter(linesPerSecond, lineBurst),
 		adminLines:  rate.NewLimiter(linesPerSecond, lineBurst),
+		turns:       newTurns(runtime.GOMAXPROCS(0)),
 		requests:    limit.NewPool(limit.Limits{Total: MaxRequests}),
 		streams:     limit.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
 		admins:      limit.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),

@@ -86,8 +86,13 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	x.level = rt.Level
-	if err := x.run(rt); err != nil {
+	err := x.run(rt)
+	x.calm()
+	switch {
+	case err != nil:
 		x.fail(err)
+	case !x.door:
+		_ = x.awaitTurn() // the client may have gone
 	}
 }
 
@@ -101,6 +106,11 @@ func (x *Exchange) run(rt *Route) (err error) {
 	}
 	if err := x.readBody(rt); err != nil {
 		return err
+	}
+	if rt.reads() {
+		if err := x.awaitTurn(); err != nil {
+			return err
+		}
 	}
 	return rt.Serve(x)
 }

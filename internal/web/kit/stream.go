@@ -93,6 +93,7 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	}
 	defer quota.Leave(account)
 	x.work()
+	x.stream = true
 	x.slot.Leave() // it is no longer counted among the requests in flight
 	s := &Stream{
 		x: x, out: http.NewResponseController(x.w), format: format, stays: stays,
@@ -154,6 +155,9 @@ func (s *Stream) start() error {
 // Send writes p, if the caller may still read the stream. A client that does not receive
 // it in time loses the stream.
 func (s *Stream) Send(p []byte) error {
+	if err := s.x.awaitTurn(); err != nil { // which may be long over
+		return err
+	}
 	if !s.mayStay() {
 		return errToken()
 	}
@@ -189,8 +193,8 @@ func (s *Stream) flush() error {
 // Over reports whether streams are to end.
 func (s *Stream) Over() bool { return s.x.kit.isDraining() }
 
-// Wait flushes what was sent. It returns true when there may be more to send, and false
-// when the stream is to end.
+// Wait flushes what was sent. It returns true when there may be more to send and it is the
+// caller's turn, and false when the stream is to end.
 func (s *Stream) Wait(wake <-chan struct{}) bool { return s.wait(wake, false) }
 
 // wait is Wait; with tick it also returns true every second.
@@ -198,6 +202,12 @@ func (s *Stream) wait(wake <-chan struct{}, tick bool) bool {
 	if s.start() != nil || s.flush() != nil {
 		return false
 	}
+	s.x.turn.end()
+	return s.sleep(wake, tick) && s.x.awaitTurn() == nil
+}
+
+// sleep waits until there may be more to send, or the stream is to end.
+func (s *Stream) sleep(wake <-chan struct{}, tick bool) bool {
 	rest := time.NewTimer(s.rest())
 	defer rest.Stop()
 	rested, awake := false, (<-chan struct{})(nil) // until it has rested

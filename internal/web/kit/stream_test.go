@@ -17,7 +17,9 @@ import (
 )
 
 // The streams of accounts leave room for administrators, and for the command line.
-func TestExchange_Follow_quotas(t *testing.T) {
+func TestExchange_Follow_quotas(t *testing.T) { synctest.Test(t, expectQuotas) }
+
+func expectQuotas(t *testing.T) {
 	k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
 	open := func(account site.AccountID, origin site.Origin, within func()) (status int) {
 		guard := func(*kit.Exchange) (site.Actor, error) { return site.Actor{Account: account, Origin: origin}, nil }

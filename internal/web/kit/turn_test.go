@@ -1,0 +1,188 @@
+package kit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
+)
+
+// desk is a kit with one turn at a time, whose requests name their account.
+type desk struct {
+	handler http.Handler
+	door    chan struct{} // closed to let the door's request end
+
+	mu     sync.Mutex // mu guards what follows
+	served []string   // accounts, in the order of their turns
+	all    sync.WaitGroup
+}
+
+func newDesk() *desk {
+	d := &desk{door: make(chan struct{})}
+	k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
+	k.OneTurn()
+	guard := func(x *kit.Exchange) (site.Actor, error) {
+		if name := x.Req.Header.Get("Account"); name != "" {
+			return site.Actor{Account: site.AccountID(name)}, nil
+		}
+		return site.Actor{}, fault.New(fault.Unauthenticated, "Token is invalid")
+	}
+	d.handler = k.Handler(false, []kit.Route{
+		{Method: http.MethodGet, Pattern: "/read", Guard: guard, Serve: func(x *kit.Exchange) error {
+			d.note(string(x.Req.Actor.Account))
+			return x.Encode(http.StatusOK, 1)
+		}},
+		{Method: http.MethodGet, Pattern: "/stuck", Guard: guard, Serve: func(x *kit.Exchange) error {
+			d.note("stuck")
+			<-d.door
+			return nil
+		}},
+		{Method: http.MethodGet, Pattern: "/stream", Guard: guard, Serve: func(x *kit.Exchange) error {
+			return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
+				wake := make(chan struct{}, 1)
+				for range 3 {
+					d.note("stream of " + string(x.Req.Actor.Account))
+					wake <- struct{}{}
+					if !s.Wait(wake) {
+						return nil
+					}
+				}
+				return nil
+			})
+		}},
+		{Method: http.MethodPost, Pattern: "/door", Guard: guard, Serve: func(x *kit.Exchange) error {
+			x.Opening()
+			<-d.door
+			if x.Req.Header.Get("Fails") != "" {
+				return errors.New("no such door")
+			}
+			d.note("door")
+			return x.Encode(http.StatusOK, 1)
+		}},
+	})
+	return d
+}
+
+func (d *desk) note(who string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.served = append(d.served, who)
+}
+
+// ask sends a request of an account, "" for none, and waits until nothing moves.
+func (d *desk) ask(method, path, account string) *httptest.ResponseRecorder {
+	out := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(context.Background(), method, path, http.NoBody)
+	req.Header.Set("Account", account)
+	d.all.Go(func() { d.handler.ServeHTTP(out, req) })
+	synctest.Wait()
+	return out
+}
+
+func (d *desk) expect(t *testing.T, want ...string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Equal(d.served, want) {
+		t.Errorf("served %q, want %q", d.served, want)
+	}
+}
+
+// While a door is being opened no list is computed and no refusal answered for any caller;
+// after it accounts have turns, however much one of them asks.
+func TestExchange_Opening_readsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodPost, "/door", "owner")
+		for range 3 {
+			d.ask(http.MethodGet, "/read", "greedy")
+		}
+		refused := d.ask(http.MethodGet, "/read", "")
+		unknown := d.ask(http.MethodGet, "/nothing", "")
+		badDoor := d.ask(http.MethodPost, "/door", "")
+		d.ask(http.MethodGet, "/stream", "follower")
+		d.ask(http.MethodGet, "/read", "other")
+		d.expect(t)
+		for _, answer := range []*httptest.ResponseRecorder{refused, unknown, badDoor} {
+			if answer.Body.Len() > 0 {
+				t.Errorf("answered beside a door: %d", answer.Code)
+			}
+		}
+		close(d.door)
+		d.all.Wait()
+		d.expect(t, "door", "greedy", "stream of follower", "other", "greedy", "stream of follower", "greedy", "stream of follower")
+		if refused.Code != http.StatusUnauthorized || unknown.Code != http.StatusNotFound || badDoor.Code != http.StatusUnauthorized {
+			t.Errorf("refusals: %d %d %d", refused.Code, unknown.Code, badDoor.Code)
+		}
+	})
+}
+
+// An unlock waits for no turn, whatever holds one.
+func TestExchange_Opening_waitsForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodGet, "/stuck", "greedy")
+		d.ask(http.MethodGet, "/read", "greedy")
+		d.expect(t, "stuck")
+		opened := d.ask(http.MethodPost, "/door", "owner")
+		close(d.door)
+		d.all.Wait()
+		if opened.Code != http.StatusOK || !strings.HasPrefix(opened.Body.String(), "1") {
+			t.Errorf("the unlock: %d %s", opened.Code, opened.Body)
+		}
+	})
+}
+
+// A turn is over after a tenth of a second: who does not take an answer keeps nobody
+// waiting; and a door that takes long holds up reads for a second.
+func TestExchange_turnIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		start := time.Now()
+		d.ask(http.MethodGet, "/stuck", "greedy")
+		d.ask(http.MethodGet, "/read", "other")
+		d.expect(t, "stuck")
+		time.Sleep(101 * time.Millisecond)
+		synctest.Wait()
+		d.expect(t, "stuck", "other")
+		d.ask(http.MethodPost, "/door", "owner")
+		d.ask(http.MethodGet, "/read", "other")
+		d.expect(t, "stuck", "other")
+		time.Sleep(time.Until(start.Add(1200 * time.Millisecond)))
+		synctest.Wait()
+		d.expect(t, "stuck", "other", "other")
+		close(d.door)
+		d.all.Wait()
+	})
+}
+
+// A request whose client has gone waits for no turn.
+func TestExchange_turnOfWhoHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodPost, "/door", "owner")
+		ctx, cancel := context.WithCancel(t.Context())
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody)
+		req.Header.Set("Account", "gone")
+		gone := make(chan struct{})
+		go func() { defer close(gone); d.handler.ServeHTTP(httptest.NewRecorder(), req) }()
+		synctest.Wait()
+		cancel()
+		<-gone
+		close(d.door)
+		d.all.Wait()
+		d.expect(t, "door")
+	})
+}
