@@ -39,7 +39,7 @@ func BenchmarkGateway_Unlock(b *testing.B) {
 		}
 		defer func() { _ = conn.Close() }()
 		token := issued[int(next.Add(1))%stations].StationToken
-		request := fmt.Appendf(nil, "POST /v1/stations/%s/locks/1/unlock HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 0\r\n\r\n", token, access)
+		request := fmt.Appendf(nil, "POST /v1/stations/%s/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\nAuthorization: Bearer %s\r\nContent-Length: 0\r\n\r\n", token, access)
 		in := bufio.NewReader(conn)
 		for pb.Next() {
 			if _, err := conn.Write(request); err != nil {

@@ -72,7 +72,7 @@ func TestGateway_handover(t *testing.T) {
 		if err != nil {
 			t.Fatalf("refused between two gateways: %v", err)
 		}
-		if _, err := fmt.Fprintf(early, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprintf(early, "GET /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
 		g = gatewaytest.RunAs(t, inherit())

@@ -34,16 +34,16 @@ type hostileHTTP struct {
 }
 
 const (
-	readHead   = "GET /v1/stations/STATION HTTP/1.1\r\nHost: x\r\n"
-	unlockHead = "POST /v1/stations/STATION/locks/1/unlock HTTP/1.1\r\nHost: x\r\n"
+	readHead   = "GET /v1/stations/STATION HTTP/1.1\r\nHost: 192.0.2.1\r\n"
+	unlockHead = "POST /v1/stations/STATION/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n"
 	bearerLine = "Authorization: Bearer BEARER\r\n"
-	loginHead  = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\n"
+	loginHead  = "POST /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\n"
 	jsonLine   = "Content-Type: application/json\r\n"
 )
 
 // post is a request with a JSON body, whose length is not announced.
 func post(path, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\n%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: 192.0.2.1\r\n%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 		path, jsonLine, len(body), body)
 }
 
@@ -54,11 +54,11 @@ func hostileRequests() []hostileHTTP {
 		{"MQTT", "\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04abcd\r\n\r\n", 400, ""},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, ""},
 		{"NULs", strings.Repeat("\x00", 100) + "\r\n\r\n", 400, ""},
-		{"HTTP/0.9", "GET /healthz HTTP/0.9\r\nHost: x\r\n\r\n", 505, ""},
+		{"HTTP/0.9", "GET /healthz HTTP/0.9\r\nHost: 192.0.2.1\r\n\r\n", 505, ""},
 		{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404, "Not found"},
 		// Requests that cannot be told apart from the next.
 		{"no host", "GET /v1/stations/STATION HTTP/1.1\r\n" + bearerLine + "\r\n", 400, ""},
-		{"two hosts", readHead + "Host: y\r\n" + bearerLine + "\r\n", 400, ""},
+		{"two hosts", readHead + "Host: 192.0.2.1\r\n" + bearerLine + "\r\n", 400, ""},
 		{"two lengths", unlockHead + bearerLine + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x", 400, ""},
 		{"length below nothing", unlockHead + bearerLine + "Content-Length: -1\r\n\r\n", 400, ""},
 		{"coding unknown", loginHead + jsonLine + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501, ""},
@@ -68,28 +68,28 @@ func hostileRequests() []hostileHTTP {
 		{"header without a colon", readHead + bearerLine + "nothing\r\n\r\n", 400, ""},
 		{"header with a NUL", readHead + bearerLine + "A: \x00\r\n\r\n", 400, ""},
 		// Paths.
-		{"bad escape", "GET /v1/stations/%zz HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 400, ""},
-		{"way out of the folder", "GET /v1/stations/x/../STATION HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Not found"},
-		{"empty segment", "GET /v1//stations/STATION HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Not found"},
-		{"CONNECT", "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n", 404, "Not found"},
-		{"other method", "PUT /v1/stations/STATION HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
-		{"unlock by GET", "GET /v1/stations/STATION/locks/1/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
-		{"webhooks", "DELETE /v1/webhooks/1 HTTP/1.1\r\nHost: x\r\n\r\n", 501, "Not implemented"},
+		{"bad escape", "GET /v1/stations/%zz HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 400, ""},
+		{"way out of the folder", "GET /v1/stations/x/../STATION HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Not found"},
+		{"empty segment", "GET /v1//stations/STATION HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Not found"},
+		{"CONNECT", "CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: 192.0.2.1:443\r\n\r\n", 404, "Not found"},
+		{"other method", "PUT /v1/stations/STATION HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
+		{"unlock by GET", "GET /v1/stations/STATION/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
+		{"webhooks", "DELETE /v1/webhooks/1 HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 501, "Not implemented"},
 		// Not permitted.
 		{"no token", unlockHead + "\r\n", 401, "Token is invalid"},
 		{"two tokens", unlockHead + bearerLine + bearerLine + "\r\n", 401, "Token is invalid"},
 		{"token of another scheme", unlockHead + "Authorization: Basic BEARER\r\n\r\n", 401, "Token is invalid"},
-		{"token in the query", "GET /v1/stations/STATION?access_token=BEARER HTTP/1.1\r\nHost: x\r\n\r\n", 401, "Token is invalid"},
+		{"token in the query", "GET /v1/stations/STATION?access_token=BEARER HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 401, "Token is invalid"},
 		{"token that is cut", unlockHead + "Authorization: Bearer BEARE\r\n\r\n", 401, "Token is invalid"},
 		{"token without signature", unlockHead + "Authorization: Bearer eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJzdWIiOiJ4In0.\r\n\r\n", 401, "Token is invalid"},
 		{"token of the wrong kind", unlockHead + "Authorization: Bearer REFRESH\r\n\r\n", 401, "Token is invalid"},
-		{"foreign station", "POST /v1/stations/FOREIGN/locks/1/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
-		{"station unknown", "GET /v1/stations/STATIO HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
-		{"lock that is not there", "POST /v1/stations/STATION/locks/lock-3/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
-		{"lock that is no number", "POST /v1/stations/STATION/locks/1%2F../unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
-		{"lock of 100 digits", "POST /v1/stations/STATION/locks/" + strings.Repeat("1", 100) + "/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
-		{"command that is no id", "GET /local/v1/commands/%00 HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Command not found"},
-		{"administration by anyone", "GET /admin/v1/accounts HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 403, "Forbidden: this account is not an administrator"},
+		{"foreign station", "POST /v1/stations/FOREIGN/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Station not found"},
+		{"station unknown", "GET /v1/stations/STATIO HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Station not found"},
+		{"lock that is not there", "POST /v1/stations/STATION/locks/lock-3/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Station not found"},
+		{"lock that is no number", "POST /v1/stations/STATION/locks/1%2F../unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Station not found"},
+		{"lock of 100 digits", "POST /v1/stations/STATION/locks/" + strings.Repeat("1", 100) + "/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Station not found"},
+		{"command that is no id", "GET /local/v1/commands/%00 HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 404, "Command not found"},
+		{"administration by anyone", "GET /admin/v1/accounts HTTP/1.1\r\nHost: 192.0.2.1\r\n" + bearerLine + "\r\n", 403, "Forbidden: this account is not an administrator"},
 		// Bodies and headers of ours.
 		{"key that is empty", unlockHead + bearerLine + "Idempotency-Key: \r\n\r\n", 400, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters"},
 		{"key that is too long", unlockHead + bearerLine + "Idempotency-Key: " + strings.Repeat("k", 256) + "\r\n\r\n", 400, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters"},
@@ -150,7 +150,7 @@ func hostilePackets(name, secret string) []hostileMQTT {
 	}
 	list := []hostileMQTT{
 		{"nothing", 0, nil, ""},
-		{"HTTP", 0, []byte("POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: x\r\n\r\n"), ""},
+		{"HTTP", 0, []byte("POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n"), ""},
 		{"TLS", 0, []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, ""},
 		{"PUBLISH before CONNECT", 0, packet(0x30, own, report), ""},
 		{"CONNECT of nothing", 0, []byte{0x10, 0}, ""},

@@ -14,7 +14,7 @@ import (
 const MaxGroups = 128
 
 // GroupName names a group: it begins with a letter, has no @ and at most [MaxStationName]
-// characters, none of them a control character. So it is neither an e-mail address nor a
+// characters, and is [Readable]. So it is neither an e-mail address nor a
 // station id.
 type GroupName string
 

@@ -23,7 +23,7 @@ type Holiday struct {
 }
 
 // ParseHolidayName returns the name without the space around it: 1 to [MaxStationName]
-// characters, none of them a control character.
+// characters, and [Readable].
 func ParseHolidayName(text string) (string, error) {
 	name, ok := CleanStationName(text)
 	if !ok || strings.Trim(name, ".") == "" { // "." and ".." cannot be in a path

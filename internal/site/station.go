@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -55,12 +54,10 @@ func (s Station) HasLock(lock LockID) bool { return lock >= 1 && int(lock) <= s.
 func ValidLocks(n int64) bool { return n >= 1 && n <= MaxLocks }
 
 // CleanStationName returns the name without the space around it; it may be empty. ok
-// is false for more than [MaxStationName] characters, a control character, which
-// would get into terminals and logs, and a text that is not UTF-8.
+// is false for more than [MaxStationName] characters, and what [Readable] refuses.
 func CleanStationName(text string) (name string, ok bool) {
 	name = strings.TrimSpace(text)
-	ok = utf8.ValidString(name) && utf8.RuneCountInString(name) <= MaxStationName && !strings.ContainsFunc(name, unicode.IsControl)
-	return name, ok
+	return name, utf8.RuneCountInString(name) <= MaxStationName && Readable(name)
 }
 
 // ValidStationSecret reports whether a station may be given that secret:

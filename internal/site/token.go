@@ -35,11 +35,11 @@ type Token struct {
 func (t Token) Expired(at time.Time) bool { return !t.Until.IsZero() && !at.Before(t.Until.Time) }
 
 // ValidTokenName reports whether a token may have that name: 1 to [MaxTokenName] characters,
-// the first a letter or a digit, none a control character.
+// the first a letter or a digit, and [Readable].
 func ValidTokenName(name string) bool {
 	first, _ := utf8.DecodeRuneInString(name)
-	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= MaxTokenName && name == strings.TrimSpace(name) &&
-		(unicode.IsLetter(first) || unicode.IsDigit(first)) && !strings.ContainsFunc(name, unicode.IsControl)
+	return Readable(name) && utf8.RuneCountInString(name) <= MaxTokenName && name == strings.TrimSpace(name) &&
+		(unicode.IsLetter(first) || unicode.IsDigit(first))
 }
 
 // Scope is what a token may do. The zero Scope is nothing.

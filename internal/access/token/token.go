@@ -92,7 +92,7 @@ func (s *Service) Authenticate(text site.Secret) (site.Actor, error) {
 		return site.Actor{}, fault.New(fault.Unauthenticated, "Token is invalid")
 	}
 	e.used.Store(now.UnixMilli())
-	return site.Actor{Origin: site.Local, Account: e.ID, Name: e.Name}, nil
+	return site.Actor{Origin: site.Local, Account: e.ID, Name: "token " + e.Name}, nil
 }
 
 // lives reports whether there is a token that is good for anything at now.

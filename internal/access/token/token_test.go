@@ -81,7 +81,7 @@ func TestService_Add(t *testing.T) {
 		t.Errorf("recorded %+v", rec)
 	}
 	actor, err := h.Authenticate(text)
-	if want := (site.Actor{Origin: site.Local, Account: added.ID, Name: "Lobby"}); err != nil || actor != want {
+	if want := (site.Actor{Origin: site.Local, Account: added.ID, Name: "token Lobby"}); err != nil || actor != want {
 		t.Errorf("%+v, %v", actor, err)
 	}
 	for _, bad := range []site.Secret{"", text[:len(text)-1], text + "a", site.Secret(strings.ToUpper(text.Reveal()))} {

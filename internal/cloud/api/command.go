@@ -9,7 +9,6 @@ import (
 	"math/bits"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -105,9 +104,7 @@ func validID(id string) bool {
 	})
 }
 
-// validActor takes what names are written with, in any language; nothing that breaks lines,
-// hides or turns the writing around where it is shown.
+// validActor accepts a readable name.
 func validActor(actor string) bool {
-	unfit := func(r rune) bool { return !unicode.IsPrint(r) && !unicode.In(r, unicode.Zs, unicode.Join_Control) }
-	return actor != "" && utf8.ValidString(actor) && utf8.RuneCountInString(actor) <= MaxActor && !strings.ContainsFunc(actor, unfit)
+	return actor != "" && utf8.RuneCountInString(actor) <= MaxActor && site.Readable(actor)
 }

@@ -165,7 +165,7 @@ func (d *fetch) attempt(ctx context.Context) error {
 	request.Header.Set("User-Agent", "gatehouse-update")
 	request.Header.Set("Accept-Encoding", "identity")
 	d.condition(request.Header)
-	client := &http.Client{Transport: d.u.transport(), CheckRedirect: redirect}
+	client := &http.Client{Transport: d.transport(), CheckRedirect: redirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return d.unreachable(ctx, err)

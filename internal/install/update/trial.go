@@ -158,7 +158,7 @@ func (u *Updater) blame(why string) {
 	if !u.tried() {
 		return
 	}
-	u.state.Trial.Started, u.state.Trial.Reason = true, why
+	u.state.Trial.Started, u.state.Trial.Reason = true, bounded(why, maxReason)
 	if err := u.save(); err != nil {
 		u.Log.Warn("the reason was not recorded", "err", err)
 	}

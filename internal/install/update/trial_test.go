@@ -151,6 +151,9 @@ func TestRun_fallsBack(t *testing.T) {
 				if took := time.Since(began); took < c.after || took > c.after+10*time.Second || b.restarts != 1 {
 					t.Errorf("it took %v, %d restarts", took, b.restarts)
 				}
+				if text := b.Read("var/lib/gatehouse-update/state.json"); len(text) > 10_000 {
+					t.Errorf("the state has %d bytes", len(text))
+				}
 				if b.restart() != "a" {
 					t.Error("the old version does not start")
 				}

@@ -41,7 +41,7 @@ func Read(text string, zone *time.Location) ([]site.Holiday, error) {
 			return nil, err
 		}
 	}
-	if r.depth != 0 || len(r.dates) == 0 {
+	if len(r.open) != 0 || len(r.dates) == 0 {
 		return nil, errors.New("the calendar is cut off, or has no events from 2001 on")
 	}
 	holidays := make([]site.Holiday, 0, len(r.dates))
@@ -54,7 +54,7 @@ func Read(text string, zone *time.Location) ([]site.Holiday, error) {
 // reader reads one text.
 type reader struct {
 	zone  *time.Location
-	depth int                     // how many components are open
+	open  []string                // the components that are open, the outermost first
 	event map[string]string       // the properties of the open event; nil: it is none
 	dates map[string][]site.Dates // by the name of the holiday
 }
@@ -73,34 +73,74 @@ func (r *reader) property(line string) error {
 	}
 	name, _, _ := strings.Cut(strings.ToUpper(parts[1]), ";")
 	value := strings.TrimSpace(parts[2])
+	component := strings.ToUpper(value)
 	switch {
-	case r.depth == 0 && (name != "BEGIN" || value != "VCALENDAR"):
+	case len(r.open) == 0 && (name != "BEGIN" || component != "VCALENDAR"):
 		return errForeign
 	case name == "BEGIN":
-		if r.depth++; r.depth == 2 && value == "VEVENT" {
-			r.event = map[string]string{}
-		}
+		return r.begin(component)
 	case name == "END":
-		if r.depth--; r.depth == 1 && r.event != nil {
-			event := r.event
-			r.event = nil
-			return r.add(event)
+		return r.end(component)
+	case len(r.open) == 2 && r.event != nil: // deeper are alarms
+		if _, stated := r.event[name]; stated && decides(name) {
+			return fmt.Errorf("%s: it states %s more than once: %w", nameOf(r.event["SUMMARY"]), name, errByHand)
 		}
-	case r.depth == 2 && r.event != nil: // deeper are alarms
 		r.event[name] = value
 	}
 	return nil
 }
 
+// decides reports whether a property decides about the days or the name of an event. None
+// may be repeated (RFC 5545, 3.6.1): it is not known which one counts.
+func decides(property string) bool {
+	switch property {
+	case "SUMMARY", "STATUS", "DTSTART", "DTEND", "DURATION", "RRULE", "EXRULE", "RDATE", "EXDATE", "RECURRENCE-ID":
+		return true
+	}
+	return false
+}
+
+var errByHand = errors.New("remove the event from the file, and add its dates with \"gatehouse holiday add\"")
+
+// errNested refuses what other programs may take for an event.
+var errNested = errors.New("the file has an event within another component: export the calendar again")
+
+// begin opens a component.
+func (r *reader) begin(component string) error {
+	if component == "VEVENT" {
+		if len(r.open) != 1 {
+			return errNested
+		}
+		r.event = map[string]string{}
+	}
+	r.open = append(r.open, component)
+	return nil
+}
+
+// end closes the innermost component, which has to be that one.
+func (r *reader) end(component string) error {
+	last := len(r.open) - 1
+	if r.open[last] != component {
+		return errForeign
+	}
+	r.open = r.open[:last]
+	if component != "VEVENT" {
+		return nil
+	}
+	event := r.event
+	r.event = nil
+	return r.add(event)
+}
+
 // add adds the days of an event.
 func (r *reader) add(event map[string]string) error {
 	name := nameOf(event["SUMMARY"])
-	if strings.EqualFold(event["STATUS"], "CANCELLED") {
+	if strings.EqualFold(event["STATUS"], "CANCELLED") && event["RECURRENCE-ID"] == "" { // one occurrence of an event is an exception to its rule
 		return nil
 	}
 	dates, err := r.datesOf(event)
 	if err != nil {
-		return fmt.Errorf("%s: %w: remove the event from the file, and add its dates with \"gatehouse holiday add\"", name, err)
+		return fmt.Errorf("%s: %w: %w", name, err, errByHand)
 	}
 	if dates != (site.Dates{}) {
 		r.dates[name] = append(r.dates[name], dates)

@@ -54,6 +54,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What other programs may read as another set of days is refused, never taken in part.
+func TestRead_ambiguous(t *testing.T) {
+	const day = "DTSTART:20261224"
+	for name, text := range map[string]string{
+		"two starts":           event("SUMMARY:A", day, "DTSTART:20261225"),
+		"the same start twice": event("SUMMARY:A", day, day),
+		"two rules":            event(day, "RRULE:FREQ=YEARLY", "RRULE:FREQ=WEEKLY"),
+		"two ends":             event(day, "DTEND:20261225", "DTEND;VALUE=DATE:20261227"),
+		"two names":            event(day, "SUMMARY:A", "SUMMARY:B"),
+		"two statuses":         event(day, "STATUS:CONFIRMED", "STATUS:CANCELLED"),
+		"a date emptied":       event(day, "RDATE:20261226", "RDATE:"),
+		"an event in an event": event(day, "BEGIN:VEVENT", "DTSTART:20261226", "END:VEVENT"),
+		"an event in a task":   event(day, "END:VEVENT", "BEGIN:VTODO", "BEGIN:VEVENT", "DTSTART:20261226", "END:VEVENT", "END:VTODO", "BEGIN:VEVENT", "DTSTART:20261227"),
+		"a calendar in one":    event(day, "END:VEVENT", "BEGIN:VCALENDAR", "BEGIN:VEVENT", "DTSTART:20261226", "END:VEVENT", "END:VCALENDAR", "BEGIN:VEVENT", "DTSTART:20261227"),
+		"the end of another":   event(day, "END:VTODO", "BEGIN:VEVENT", "DTSTART:20261226"),
+		"an end too many":      event(day, "END:VEVENT", "END:VEVENT", "BEGIN:VEVENT", "DTSTART:20261226"),
+		"an occurrence":        event(day, "RRULE:FREQ=YEARLY", "END:VEVENT", "BEGIN:VEVENT", day, "STATUS:CANCELLED", "RECURRENCE-ID:20271224"),
+	} {
+		if got, err := calendar.Read(text, time.UTC); err == nil {
+			t.Errorf("%s: read %s", name, words(got))
+		}
+	}
+	if got, err := calendar.Read(strings.ReplaceAll(event(day), "VEVENT", "vevent"), time.UTC); err != nil || words(got) != "Holiday: 2026-12-24" {
+		t.Errorf("lower case: %s, %v", words(got), err)
+	}
+}
+
 func TestRead_refuses(t *testing.T) {
 	const byHand = `: remove the event from the file, and add its dates with "gatehouse holiday add"`
 	const none, foreign = "the calendar is cut off, or has no events from 2001 on", "this is not an iCalendar file of UTF-8 text"

@@ -69,12 +69,12 @@ func TestAttack_idleConnections(t *testing.T) {
 	app := startHealthy(t, p, 1, 100*time.Millisecond)
 	for name, attack := range map[string]func(net.Conn){
 		"idle": func(c net.Conn) {
-			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n")
 			_, _ = c.Read(make([]byte, 1000))
 		},
 		"header": func(c net.Conn) { _, _ = io.WriteString(c, "GET / HT") },
 		"body": func(c net.Conn) {
-			_, _ = io.WriteString(c, "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+			_, _ = io.WriteString(c, "POST /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
 		},
 	} {
 		besiege(t, p.HTTP[len("http://"):], 4, 32, attack)

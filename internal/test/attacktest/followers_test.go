@@ -133,7 +133,7 @@ func (f *following) dial(n int, last string) *app {
 		return a
 	}
 	a.conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // our own gateway
-	_, a.err = fmt.Fprintf(a.conn, "GET /local/v1/stations/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n",
+	_, a.err = fmt.Fprintf(a.conn, "GET /local/v1/stations/%s/events HTTP/1.1\r\nHost: 192.0.2.1\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n",
 		f.issued.StationToken, f.bearers[n/kit.MaxStreamsPerAccount], last)
 	return a
 }

@@ -82,7 +82,8 @@ type Config struct {
 type API struct {
 	Config
 	checking  sync.Mutex // held by a check of the whole journal or database
-	backingUp sync.Mutex // held by a backup
+	backingUp sync.Mutex // held by a backup over the socket
+	sealing   sync.Mutex // held by a backup over the web, whose reader may be slow
 	upload    upload
 }
 

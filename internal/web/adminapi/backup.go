@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -23,7 +24,7 @@ func (a *API) backup(x *kit.Exchange) error {
 	if x.Req.ContentLength != 0 { // without a deadline, net/http would wait for it
 		return fault.New(fault.Invalid, "A request for a backup has no body")
 	}
-	return a.send(x, "application/x-tar", "gatehouse.tar", a.Backup)
+	return a.send(x, &a.backingUp, "application/x-tar", "gatehouse.tar", a.Backup)
 }
 
 // sealedBackup answers with a backup that is encrypted with the passphrase in the body,
@@ -33,19 +34,20 @@ func (a *API) sealedBackup(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return a.send(x, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
+	return a.send(x, &a.sealing, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
 		return a.SealedBackup(ctx, by, site.Secret(in.Passphrase))
 	})
 }
 
-// send answers with what take creates, one at a time, as a file.
-func (a *API) send(x *kit.Exchange, kind, name string, take func(context.Context, site.Actor) (Parcel, error)) error {
+// send answers with what take creates, one at a time, as a file. turn is held until the
+// caller has all of it.
+func (a *API) send(x *kit.Exchange, turn *sync.Mutex, kind, name string, take func(context.Context, site.Actor) (Parcel, error)) error {
 	control := http.NewResponseController(x)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
-	if !a.backingUp.TryLock() {
+	if !turn.TryLock() {
 		return fault.Throttle("A backup is being taken already", retry)
 	}
-	defer a.backingUp.Unlock()
+	defer turn.Unlock()
 	ctx, cancel := context.WithTimeout(x.Req.Context(), lengthily)
 	defer cancel()
 	x.Extend(lengthily + writeTimeout) // of the database there is a copy first

@@ -95,6 +95,28 @@ func TestClient_Backup(t *testing.T) {
 	}
 }
 
+// A console that receives its backup slowly does not keep root's scheduled one waiting.
+func TestHandler_backup_apart(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	h.parcel.more = make(chan struct{})
+	slow := make(chan answer, 1)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+h.token(chief))
+	go func() { slow <- h.send(adminapi.Web, r) }()
+	held := h.parcel
+	<-held.more
+	h.parcel = &parcel{text: "another"}
+	if got := h.do("GET", "/admin/v1/backup", ""); got.status != 200 || got.body != "another" {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	held.more <- struct{}{}
+	if got := <-slow; got.status != 200 || got.body != held.text {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
 // What is in clear text goes to no other machine, not even for an administrator.
 func TestHandler_backup_notOverTheWeb(t *testing.T) {
 	h := open(t)

@@ -26,6 +26,7 @@ func FuzzBody(f *testing.F) {
 	handler := w.handler(httpapi.Options{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/auth/login", bytes.NewReader(body))
+		req.Host = "localhost"
 		req.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()
 		handler.ServeHTTP(rec, req)
@@ -52,7 +53,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	for _, path := range []string{"/v1/stations/" + hiddenToken, "/v1/stations/%2e%2e/locks/1/unlock", "/v1/../x", "/local/v1/commands/x", "//"} {
-		f.Add([]byte("GET " + path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + accessToken + "\r\n\r\n"))
+		f.Add([]byte("GET " + path + " HTTP/1.1\r\nHost: 192.0.2.1\r\nAuthorization: Bearer " + accessToken + "\r\n\r\n"))
 	}
 	w := newAPI(f, 0)
 	handler := w.handler(httpapi.Options{Metrics: true})

@@ -147,7 +147,7 @@ func TestSecrets(t *testing.T) {
 		got.want(t, 500, message("Internal error"))
 	}
 	for _, c := range rawCases {
-		w.raw(t, strings.ReplaceAll(c.bytes, "Host: x", "Host: x\r\nAuthorization: Bearer "+accessToken))
+		w.raw(t, strings.ReplaceAll(c.bytes, "Host: x", "Host: 192.0.2.1\r\nAuthorization: Bearer "+accessToken))
 	}
 	bodies.WriteString(w.do(request{method: "GET", path: "/metrics"}).body)
 	for name, text := range map[string]string{"a body": bodies.String(), "the log": w.logs.String()} {

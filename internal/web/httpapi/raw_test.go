@@ -21,9 +21,9 @@ type rawCase struct {
 }
 
 const (
-	get       = "GET /healthz HTTP/1.1\r\nHost: x\r\n"
-	login     = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-	readBytes = "GET /v1/stations/" + stationToken + " HTTP/1.1\r\nHost: x\r\n"
+	get       = "GET /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n"
+	login     = "POST /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\nContent-Type: application/json\r\n"
+	readBytes = "GET /v1/stations/" + stationToken + " HTTP/1.1\r\nHost: 192.0.2.1\r\n"
 )
 
 var rawCases = []rawCase{
@@ -36,38 +36,38 @@ var rawCases = []rawCase{
 	{"an MQTT connect", "\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00\r\n\r\n", 400},
 	{"request line of one word", "GET\r\n\r\n", 400},
 	{"request line of two words", "GET /healthz\r\n\r\n", 400},
-	{"request line of four words", "GET /healthz HTTP/1.1 x\r\nHost: x\r\n\r\n", 400},
-	{"no method", " /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"method that is no token", "G(T /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"no protocol", "GET /healthz FTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"HTTP/0.9", "GET /healthz HTTP/0.9\r\nHost: x\r\n\r\n", 505},
-	{"HTTP/2.0", "GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 505},
-	{"HTTP/9.9", "GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n", 505},
-	{"HTTP/1.1x", "GET /healthz HTTP/1.1x\r\nHost: x\r\n\r\n", 400},
+	{"request line of four words", "GET /healthz HTTP/1.1 x\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"no method", " /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"method that is no token", "G(T /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"no protocol", "GET /healthz FTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"HTTP/0.9", "GET /healthz HTTP/0.9\r\nHost: 192.0.2.1\r\n\r\n", 505},
+	{"HTTP/2.0", "GET /healthz HTTP/2.0\r\nHost: 192.0.2.1\r\n\r\n", 505},
+	{"HTTP/9.9", "GET /healthz HTTP/9.9\r\nHost: 192.0.2.1\r\n\r\n", 505},
+	{"HTTP/1.1x", "GET /healthz HTTP/1.1x\r\nHost: 192.0.2.1\r\n\r\n", 400},
 	{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404},
-	{"path without slash", "GET healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"path with a bad escape", "GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"path with a control character", "GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"path with NUL", "GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"path of raw bytes", "GET /v1/stations/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", 401},
-	{"absolute target", "GET http://elsewhere.test/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 200},
-	{"absolute target without a path", "GET http://elsewhere.test HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-	{"absolute target that is no URL", "GET http://[::1 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-	{"star", "GET * HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-	{"OPTIONS star", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-	{"CONNECT", "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n", 404},
-	{"CONNECT with a path", "CONNECT /v1/auth/login HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+	{"path without slash", "GET healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"path with a bad escape", "GET /v1/%zz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"path with a control character", "GET /\x01 HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"path with NUL", "GET /\x00 HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"path of raw bytes", "GET /v1/stations/\xff\xfe HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 401},
+	{"absolute target", "GET http://elsewhere.test/healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 421},
+	{"absolute target without a path", "GET http://elsewhere.test HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 421},
+	{"absolute target that is no URL", "GET http://[::1 HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
+	{"star", "GET * HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 404},
+	{"OPTIONS star", "OPTIONS * HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 404},
+	{"CONNECT", "CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: 192.0.2.1:443\r\n\r\n", 404},
+	{"CONNECT with a path", "CONNECT /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 405},
 	{"no host", "GET /healthz HTTP/1.1\r\n\r\n", 400},
-	{"two hosts", "GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
+	{"two hosts", "GET /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\nHost: 192.0.2.1\r\n\r\n", 400},
 	{"host that is none", "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
 	{"header without colon", get + "nothing\r\n\r\n", 400},
 	{"header name with a space", get + "A : b\r\n\r\n", 400},
 	{"header name empty", get + ": b\r\n\r\n", 400},
 	{"header value with NUL", get + "A: \x00\r\n\r\n", 400},
-	{"header folded first", "GET /healthz HTTP/1.1\r\n Host: x\r\n\r\n", 400},
+	{"header folded first", "GET /healthz HTTP/1.1\r\n Host: 192.0.2.1\r\n\r\n", 400},
 	{"header too large", get + "A: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", 431},
 	{"headers too many", get + strings.Repeat("A: a\r\n", 8000) + "\r\n", 431},
-	{"target too large", "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
+	{"target too large", "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 431},
 	{"header cut off", get + "A: b", 400},
 	{"transfer coding unknown", login + "Transfer-Encoding: gzip\r\n\r\n", 501},
 	{"transfer coding twice", login + "Transfer-Encoding: chunked, chunked\r\n\r\n", 501},
@@ -80,7 +80,7 @@ var rawCases = []rawCase{
 	{"two lengths", login + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x", 400},
 	{"huge length", login + "Content-Length: 9223372036854775807\r\n\r\n{}", 413},
 	{"body cut off", login + "Content-Length: 100\r\n\r\n{", 400},
-	{"body of a stream cut off", "GET /local/v1/stations/" + stationToken + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + accessToken + "\r\nContent-Length: 10\r\n\r\n{", 400},
+	{"body of a stream cut off", "GET /local/v1/stations/" + stationToken + "/events HTTP/1.1\r\nHost: 192.0.2.1\r\nAuthorization: Bearer " + accessToken + "\r\nContent-Length: 10\r\n\r\n{", 400},
 	{"chunk size no number", login + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
 	{"chunk size huge", login + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}\r\n0\r\n\r\n", 400},
 	{"chunk without end", login + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n", 400},
@@ -92,9 +92,9 @@ var rawCases = []rawCase{
 	{"upgrade to HTTP/2", readBytes + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n", 401},
 	{"bare line feeds", strings.ReplaceAll(readBytes+"\r\n", "\r", ""), 401},
 	{"HTTP/1.0 without a host", "GET /v1/stations/x HTTP/1.0\r\n\r\n", 401},
-	{"method in lower case", "get /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+	{"method in lower case", "get /healthz HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", 405},
 	{"body where there is none", readBytes + "Content-Length: 5\r\n\r\nhello", 401},
-	{"smuggled in a body", readBytes + "Content-Length: 40\r\n\r\nGET /v1/x HTTP/1.1\r\nHost: x\r\nA: bbbbbbbbb", 401},
+	{"smuggled in a body", readBytes + "Content-Length: 40\r\n\r\nGET /v1/x HTTP/1.1\r\nHost: 192.0.2.1\r\nA: bbbbbbbbb", 401},
 	{"bad second request", get + "\r\n" + "nonsense\r\n\r\n", 200},
 }
 
@@ -202,7 +202,7 @@ func TestRaw_expectation_refused(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(await.Deadline())
-	_, _ = io.WriteString(conn, "POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	_, _ = io.WriteString(conn, "POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: 192.0.2.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestServer_unfinishedRequests(t *testing.T) {
 	evicted := func() uint64 { return w.metrics.Counter(`gatehouse_refusals_total{reason="http-connections"}`).Get() }
 	for n := range kit.MaxRequests + beyond {
 		conn := w.dialFrom(fmt.Sprintf("127.0.1.%d", 1+n%3))
-		if _, err := io.WriteString(conn, "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+		if _, err := io.WriteString(conn, "POST /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestServer_bodyInParts(t *testing.T) {
 	in := bufio.NewReader(conn)
 	for range 2 {
 		for _, part := range []string{
-			fmt.Sprintf("POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(goodLogin)),
+			fmt.Sprintf("POST /v1/auth/login HTTP/1.1\r\nHost: 192.0.2.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(goodLogin)),
 			goodLogin[:5], goodLogin[5:],
 		} {
 			if _, err := io.Copy(conn, strings.NewReader(part)); err != nil {

@@ -13,8 +13,16 @@
 //     looks at one only where there is no such header.
 //   - A body is one JSON object in UTF-8 of at most 16 KiB, unless its route allows more.
 //     Names of fields are exact, and none is repeated.
+//   - Over a plain listener, every request must be addressed to an IP address or a name of
+//     the gateway, else 421: a page may point its own name to the gateway's address.
 //   - Every answer is JSON and ends with a newline; an error is {"message":"…"}.
 //   - No path, token or body reaches a log line or a metric: they name the pattern.
+//
+// There is no Strict-Transport-Security. The authority is the gateway's own: with that header
+// a browser lets nobody past a certificate that it does not trust (RFC 6797, 8.4), also after
+// a new certificate or a board that has taken over the name, and for every other port of the
+// name. It would protect little: over a plain listener no password is accepted from the
+// network, and no cookie.
 //
 // # What net/http answers by itself
 //

@@ -23,7 +23,8 @@ type Config struct {
 	Handshakes *admission.Handshakes
 
 	// Names returns the names by which clients may address the gateway, beside localhost;
-	// the first label may be "*". Quick, and safe for concurrent use; nil: there are none.
+	// the first label may be "*". Every request over a plain listener, and each with a cookie,
+	// has to name one, or an IP address. Quick, and safe for concurrent use; nil: any name will do.
 	Names func() []string
 }
 
@@ -63,9 +64,6 @@ func New(cfg Config) *Kit {
 		admins:      limit.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
 		local:       limit.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
 		errorLog:    rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
-	}
-	if k.names == nil {
-		k.names = func() []string { return nil }
 	}
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })
 	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })

@@ -16,10 +16,20 @@ import (
 // (DNS rebinding); its requests carry that name.
 func (x *Exchange) CheckHost() error {
 	host := hostOf(x.Req.Host)
-	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.ContainsFunc(x.kit.names(), matches(host)) {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || x.kit.names == nil || slices.ContainsFunc(x.kit.names(), matches(host)) {
 		return nil
 	}
 	x.Refused("http-host")
+	return errHost()
+}
+
+// foreign reports whether the request may come from a page of a foreign name. No page
+// reaches a Unix socket, and every browser names a host.
+func (x *Exchange) foreign() bool {
+	return x.Req.Host != "" && x.Req.Remote().IsValid() && x.CheckHost() != nil
+}
+
+func errHost() error {
 	return Refuse(http.StatusMisdirectedRequest,
 		"This gateway does not know the name in the address: use its IP address or its own name, which \"name\" in the configuration sets")
 }

@@ -67,6 +67,8 @@ func (k *Kit) Handler(tls bool, tables ...[]Route) http.Handler {
 		defer x.finish()
 		switch {
 		case !x.enter():
+		case !tls && x.foreign():
+			x.fail(errHost())
 		case !canonical(r.URL.EscapedPath()):
 			x.fail(NotFound())
 		default:

@@ -195,7 +195,7 @@ func TestDownloads(t *testing.T) {
 		"/ca.crt": {"application/x-x509-ca-cert", "gatehouse-ca.crt", g.authority},
 		"/ca.der": {"application/x-x509-ca-cert", "gatehouse-ca.cer", der},
 	} {
-		got := g.get(path, "anything.example", "")
+		got := g.get(path, "192.0.2.1", "")
 		if !bytes.Equal(got.Body.Bytes(), want.body) || got.Header().Get("Content-Type") != want.kind ||
 			got.Header().Get("Content-Disposition") != `attachment; filename="`+want.name+`"` {
 			t.Errorf("%s: %d %v", path, got.Code, got.Header())
