@@ -12,7 +12,7 @@ import (
 var ErrFull = errors.New("too many are waiting")
 
 // mostPaused is how long a queue hands out no slots at most, see [Queue.Pause].
-const mostPaused = time.Second
+const mostPaused = 100 * time.Millisecond
 
 // Queue hands out a fixed number of slots. While all are taken, newcomers wait in flows
 // within larger flows, which a path of keys names, the largest first. A free slot goes to
@@ -256,8 +256,8 @@ func (q *Queue[K]) Waiting() int {
 }
 
 // Pause hands out no slots until [Queue.Resume], because something urgent is in flight: a
-// door is being opened. A pause lasts a second at most, and no other begins for as long as
-// it lasted, so that no sequence of doors stops the queue.
+// door is being opened. A pause lasts 100 ms at most, and no other begins for as long as it
+// lasted, so that no sequence of doors stops the queue.
 func (q *Queue[K]) Pause() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -216,8 +216,8 @@ func TestQueue_Enter_cancelled(t *testing.T) {
 	})
 }
 
-// What is urgent comes before all that wait, for a second, and then nothing else does for
-// as long.
+// What is urgent comes before all that wait, for a tenth of a second, and then nothing
+// else does for as long.
 func TestQueue_Pause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := limit.NewQueue[string](1, limit.OldestFirst, nil)
@@ -245,12 +245,12 @@ func TestQueue_Pause(t *testing.T) {
 		q.Pause()
 		enter()
 		q.Resume()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 		q.Resume()
-		expect(100 * time.Millisecond)
+		expect(10 * time.Millisecond)
 		q.Pause() // too soon for another pause
 		enter()
-		expect(100 * time.Millisecond)
+		expect(10 * time.Millisecond)
 		q.Resume()
 		time.Sleep(time.Second)
 		leave, err := q.Enter(t.Context(), "b")
@@ -260,7 +260,7 @@ func TestQueue_Pause(t *testing.T) {
 		q.Pause()
 		enter()
 		leave() // in the pause
-		expect(2100 * time.Millisecond)
+		expect(1110 * time.Millisecond)
 		q.Resume()
 	})
 }

@@ -22,8 +22,11 @@ const (
 // end of its connection or of its stream, which the app closed long before, only when the
 // request is acknowledged. So Heard waits for one round trip from [Exchange.Opening] on, and
 // until all that has arrived by then is read. It returns at once for a client on this
-// machine, and on a connection that is too young to bring an old request.
+// machine, and on a connection that is too young to bring an old request. Other requests and
+// handshakes wait no longer: what is left of the unlock is little work, and the station may
+// take seconds.
 func (x *Exchange) Heard(ctx context.Context, deadline time.Time) {
+	x.calm()
 	if x.heard.IsZero() {
 		return
 	}

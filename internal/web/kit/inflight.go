@@ -54,7 +54,7 @@ func (x *Exchange) Opening() {
 	}
 }
 
-// calm ends what Opening began, when the door's handler has returned.
+// calm has other requests and handshakes wait no longer for what Opening began.
 func (x *Exchange) calm() {
 	if !x.urgent {
 		return

@@ -71,6 +71,12 @@ func newDesk() *desk {
 			d.note("door")
 			return x.Encode(http.StatusOK, 1)
 		}},
+		{Method: http.MethodPost, Pattern: "/slow", Guard: guard, Serve: func(x *kit.Exchange) error {
+			x.Opening()
+			x.Heard(x.Req.Context(), time.Now().Add(time.Minute))
+			<-d.door
+			return nil
+		}},
 	})
 	return d
 }
@@ -126,6 +132,18 @@ func TestExchange_Opening_readsWait(t *testing.T) {
 		if refused.Code != http.StatusUnauthorized || unknown.Code != http.StatusNotFound || badDoor.Code != http.StatusUnauthorized {
 			t.Errorf("refusals: %d %d %d", refused.Code, unknown.Code, badDoor.Code)
 		}
+	})
+}
+
+// Reads do not wait for a slow station.
+func TestExchange_Heard_readsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodPost, "/slow", "owner")
+		d.ask(http.MethodGet, "/read", "other")
+		d.expect(t, "other")
+		close(d.door)
+		d.all.Wait()
 	})
 }
 
