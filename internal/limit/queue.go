@@ -76,17 +76,21 @@ func (q *Queue[K]) Enter(ctx context.Context, path ...K) (leave func(), err erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	return q.EnterLate(ctx, path...)
+}
+
+// EnterLate is Enter for a ctx that may have ended: a slot that is free is acquired all the
+// same. An HTTP client may send requests, close its half of the connection, and receive the
+// answers.
+func (q *Queue[K]) EnterLate(ctx context.Context, path ...K) (leave func(), err error) {
 	w, err := q.Join(path...)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case err = <-w.answer:
-	case <-ctx.Done():
-		w.Cancel(ctx.Err())
-		err = <-w.answer
+	if !w.Answered() {
+		defer context.AfterFunc(ctx, func() { w.Cancel(ctx.Err()) })()
 	}
-	if err != nil {
+	if err := w.Wait(); err != nil {
 		return nil, err
 	}
 	return q.Leave, nil

@@ -74,7 +74,7 @@ func (t *turn) release() {
 // has turns by caller, so that no number of requests of one caller delays the door of
 // another for longer than one answer takes, or another caller for more than one of its
 // answers each. A request that waits may be evicted. The error is that of a client that has
-// gone.
+// gone before its turn came.
 func (x *Exchange) awaitTurn() error {
 	if x.turn != nil && !x.turn.over.Load() {
 		return nil
@@ -85,7 +85,7 @@ func (x *Exchange) awaitTurn() error {
 		x.conn.slot.Release()
 	}
 	who := x.caller()
-	leave, err := x.kit.turns.Enter(x.Req.Context(), caller{class: who.class}, who)
+	leave, err := x.kit.turns.EnterLate(x.Req.Context(), caller{class: who.class}, who)
 	if evictable {
 		x.slot.Hold()
 		x.conn.slot.Hold()
