@@ -108,14 +108,19 @@ func TestTextRecords_follow(t *testing.T) {
 		var out strings.Builder
 		w := newTextRecords(testApp(), &out, false, nil)
 		w.follow = true
+		written := func() string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return out.String()
+		}
 		r := site.Record{Seq: 1, Time: site.At(time.Now()), Kind: site.KindUnlock, Facts: site.Facts{Command: "1", Outcome: site.Acknowledged}}
-		if err := w.Record(r); err != nil || strings.Contains(out.String(), "acknowledged") {
-			t.Errorf("at once: %v %s", err, &out)
+		if err := w.Record(r); err != nil || strings.Contains(written(), "acknowledged") {
+			t.Errorf("at once: %v %s", err, written())
 		}
 		time.Sleep(resultTime)
 		synctest.Wait()
-		if !strings.Contains(out.String(), "acknowledged") {
-			t.Errorf("after a while: %s", &out)
+		if !strings.Contains(written(), "acknowledged") {
+			t.Errorf("after a while: %s", written())
 		}
 		if err := w.End(); err != nil {
 			t.Fatal(err)
