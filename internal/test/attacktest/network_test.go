@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -193,9 +194,23 @@ func (f *siege) enrolMany(n int) (logins []adminapi.MQTTLogin) {
 	return logins
 }
 
-// refusals returns a counter of the gateway.
+// refusals returns a counter of the gateway; 0 also where the flood leaves no room for that
+// question.
 func (f *siege) refusals(reason string) int {
-	for line := range strings.Lines(string(f.p.Do(http.MethodGet, "/metrics", "", nil).Body)) {
+	r, err := http.NewRequestWithContext(await.Context(f.t), http.MethodGet, f.p.HTTP+"/metrics", http.NoBody)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.t.Errorf("the answer was cut off: %v", err)
+	}
+	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, `"`+reason+`"`) {
 			n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
 			if err != nil {

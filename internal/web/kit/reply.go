@@ -12,10 +12,6 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// mostAtOnce is how many bytes of an answer are written within one turn, once it has lasted
-// too long.
-const mostAtOnce = 16 << 10
-
 // retryLater is the Retry-After of an error that has none.
 const retryLater = 5 * time.Second
 
@@ -117,12 +113,6 @@ func (x *Exchange) JSON(status int, body []byte) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.WriteHeader(status)
-	for len(body) > mostAtOnce && !x.door { // a client that receives it slowly has more turns
-		if _, err := x.w.Write(body[:mostAtOnce]); err != nil || x.awaitTurn() != nil {
-			return nil //nolint:nilerr // the client has disconnected
-		}
-		body = body[mostAtOnce:]
-	}
 	_, _ = x.w.Write(body)
 	return nil
 }

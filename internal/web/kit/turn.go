@@ -76,7 +76,8 @@ func (t *turn) release() {
 // answers each. A request that waits may be evicted. The error is that of a client that has
 // gone before its turn came.
 func (x *Exchange) awaitTurn() error {
-	if x.turn != nil && !x.turn.over.Load() {
+	answering := x.status != 0 && !x.stream // it must not be evicted any more: a part of its answer is on its way
+	if x.turn != nil && (answering || !x.turn.over.Load()) {
 		return nil
 	}
 	evictable := x.working && !x.stream
