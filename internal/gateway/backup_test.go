@@ -177,13 +177,11 @@ func TestGateway_completesARestore(t *testing.T) {
 	}
 	want, former := identity(restored.Data), identity(present.Data)
 	staged := filepath.Join(present.Data, ".restored-1", "data")
-	if err := os.MkdirAll(staged, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(staged, "tls"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"gatehouse.db", "token.key"} {
-		if err := os.Rename(filepath.Join(restored.Data, name), filepath.Join(staged, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Rename(filepath.Join(restored.Data, "gatehouse.db"), filepath.Join(staged, "gatehouse.db")); err != nil {
+		t.Fatal(err)
 	}
 	g := gatewaytest.Run(t, present)
 	status, err := g.Admin.Status(t.Context())

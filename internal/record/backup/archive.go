@@ -29,9 +29,13 @@ const (
 	underConfig  = "config/"
 	mainConfig   = underConfig + "gatehouse.toml"
 	database     = "gatehouse.db"
-	tokenKey     = "token.key"
 	certificates = "tls"
 )
+
+// tokenKey is the key of access tokens in the data directory. It is in no backup, because
+// it signs. Archives of earlier builds hold it: a restore leaves it out, and sets the one
+// of the former gateway aside, so that the next start makes a new one.
+const tokenKey = "token.key"
 
 // maxEntries bounds the files of an archive; there are about a dozen.
 const maxEntries = 1000

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +51,7 @@ func TestRestore_blank(t *testing.T) {
 		t.Errorf("it holds %+v, want %+v", got, want)
 	}
 	for name, mode := range map[string]os.FileMode{
-		"data/token.key": 0o600, "data/tls/ca.crt": 0o600, "data/tls/ca.key": 0o600,
+		"data/tls/ca.crt": 0o600, "data/tls/ca.key": 0o600,
 		"gatehouse/conf.d/50-site.toml": 0o640, "gatehouse/credentials/mqtt": 0o600, "gatehouse/ssl/cert.pem": 0o640,
 	} {
 		if blank.read(t, name) != old.read(t, name) {
@@ -66,8 +67,8 @@ func TestRestore_blank(t *testing.T) {
 	if found := names(t, filepath.Join(root, "gatehouse")); !slices.Equal(found, []string{"conf.d", "credentials", "other.toml", "ssl"}) {
 		t.Errorf("the configuration has %v", found)
 	}
-	if found := hidden(t, blank.data); len(found) > 0 {
-		t.Errorf("left behind: %v", found)
+	if found := names(t, blank.data); !slices.Equal(found, []string{"gatehouse.db", "gatehouse.db-shm", "gatehouse.db-wal", "tls"}) {
+		t.Errorf("the data directory has %v", found)
 	}
 	if outside := old.config.Outside(); !slices.Equal(outside, []string{"/elsewhere/key.pem"}) {
 		t.Errorf("left out: %v", outside)
@@ -98,7 +99,7 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 		}
 	}
 	if found := names(t, present.data); !slices.Equal(found, []string{
-		"before-restore-20261121T190512Z", "gatehouse.db", "gatehouse.db-shm", "gatehouse.db-wal", "setup.issue", "tls", "token.key",
+		"before-restore-20261121T190512Z", "gatehouse.db", "gatehouse.db-shm", "gatehouse.db-wal", "setup.issue", "tls",
 	}) {
 		t.Errorf("the data directory has %v", found)
 	}
@@ -128,10 +129,25 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 	same(t, etc, tree(t, present.path("gatehouse")))
 }
 
-// A backup of a gateway without key and certificates leaves none of another one in place.
+// A backup of an earlier build holds the key of access tokens, which no restore uses.
+func TestRestore_formerKey(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	m, pieces := old.pieces(t)
+	key := []byte("North token key")
+	m.Files = append(m.Files, backup.EntryOf("data/token.key", key))
+	done := present.restore(t, craft(t, m, append(pieces, backup.Piece{Name: "data/token.key", Text: key})...))
+	if found := names(t, present.data); slices.Contains(found, "token.key") || present.inventory(t).Gateway != old.id {
+		t.Errorf("the data directory has %v", found)
+	}
+	if present.readPath(t, filepath.Join(done.Kept, "token.key")) != "South token key" {
+		t.Error("the former key is not kept")
+	}
+}
+
+// A backup of a gateway without certificates leaves none of another one in place.
 func TestRestore_nothingStays(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	must(t, errors.Join(os.RemoveAll(old.path("data/tls")), os.Remove(old.path("data/token.key"))))
+	must(t, os.RemoveAll(old.path("data/tls")))
 	done := present.restore(t, old.crafted(t))
 	if _, err := os.Lstat(present.path("data/token.key")); err == nil || len(names(t, present.path("data/tls"))) > 0 {
 		t.Errorf("of the former gateway there is %v", names(t, present.data))
@@ -224,8 +240,8 @@ func TestRunning(t *testing.T) {
 	must(t, parcel.Write(&archive))
 	must(t, parcel.Close())
 	found, err := backup.ReadArchive(bytes.NewReader(archive.Bytes()))
-	if err != nil || string(found["data/tls/ca.key"]) != "North key of the CA" {
-		t.Errorf("%d files, %v", len(found), err)
+	if err != nil || string(found["data/tls/ca.key"]) != "North key of the CA" || found["data/token.key"] != nil {
+		t.Errorf("%v, %v", slices.Sorted(maps.Keys(found)), err)
 	}
 	if parcel.Holds.Gateway != g.id || parcel.Holds.Records != 3 || parcel.Version != "1.2.3" || !parcel.Created.Equal(clock{}.Now()) {
 		t.Errorf("the manifest says %+v", parcel.Manifest)

@@ -1,8 +1,9 @@
 // Package backup takes everything that makes a gateway itself out of it, encrypted
 // with a passphrase, and puts it back: the database (identity, accounts, sessions,
-// stations' secrets, grants, journal, time floor), the key of access tokens, the
-// gateway's own certificates, and the configuration. It knows files and no SQL; the
-// caller plugs in what knows the database. It is the only importer of age.
+// stations' secrets, grants, journal, time floor), the gateway's own certificates, and the
+// configuration, but not the key of access tokens, so that nothing in a backup signs a
+// token. It knows files and no SQL; the caller plugs in what knows the database. It is the
+// only importer of age.
 //
 // A backup is one file: age (age-encryption.org/v1) with a passphrase, within it gzip,
 // within that a tar archive. Its first entry, manifest.json, is a [Manifest]: it states

@@ -184,7 +184,7 @@ func TestRestore_refusesContents(t *testing.T) {
 		"a file more":         {func(a *archive) { a.pieces = append(a.pieces, backup.Piece{Name: "data/tls/more", Text: []byte("x")}) }, fault.Invalid, foreign},
 		"another order":       {func(a *archive) { a.pieces[1], a.pieces[2] = a.pieces[2], a.pieces[1] }, fault.Invalid, foreign},
 		"another text":        {func(a *archive) { a.pieces[1].Text = []byte("South token key") }, fault.Invalid, foreign},
-		"a file twice":        {with("data/token.key", []byte("x")), fault.Invalid, foreign},
+		"a file twice":        {with("data/tls/ca.key", []byte("x")), fault.Invalid, foreign},
 		"a way out":           {with("data/tls/../../../evil", []byte("x")), fault.Invalid, foreign},
 		"a way out of config": {with("config/../../evil", []byte("x")), fault.Invalid, foreign},
 		"an absolute path":    {with("/etc/evil", []byte("x")), fault.Invalid, foreign},

@@ -88,10 +88,8 @@ func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) 
 	}
 	p.Holds = holds
 	err = p.holdDatabase(ctx, path, 0)
-	for _, part := range []string{tokenKey, certificates} {
-		if err == nil {
-			err = p.holdTree(ctx, s.Data, part)
-		}
+	if err == nil {
+		err = p.holdCertificates(ctx, s.Data)
 	}
 	if err == nil {
 		err = p.check()
@@ -114,10 +112,10 @@ func (p *Parcel) holdDatabase(ctx context.Context, path string, flag int) error 
 	return p.hold(ctx, database+"-wal", path+"-wal", unix.O_NOFOLLOW) // root may read where another user writes
 }
 
-// holdTree takes a file of the data directory into the parcel, or the files below a
-// folder, except hidden ones.
-func (p *Parcel) holdTree(ctx context.Context, data, name string) error {
-	return filepath.WalkDir(filepath.Join(data, name), func(path string, d fs.DirEntry, err error) error {
+// holdCertificates takes the gateway's own certificates and their keys into the parcel,
+// except hidden files.
+func (p *Parcel) holdCertificates(ctx context.Context, data string) error {
+	return filepath.WalkDir(filepath.Join(data, certificates), func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -119,9 +119,10 @@ func (s *staged) unpack(data io.Reader) error {
 	return errors.Join(err, root.Close())
 }
 
-// write writes one file of the data; the configuration is not for the data directory.
+// write writes one file of the data; the configuration is not for the data directory, and
+// the key of access tokens is left out.
 func write(root *os.Root, e Entry, content io.Reader) error {
-	if strings.HasPrefix(e.Name, underConfig) {
+	if strings.HasPrefix(e.Name, underConfig) || e.Name == underData+tokenKey {
 		_, err := io.Copy(io.Discard, content)
 		return err
 	}
