@@ -30,7 +30,7 @@ func (s *Service) AddAccount(ctx context.Context, by site.Actor, email string, p
 		return site.Account{}, err
 	}
 	var added site.Account
-	err = s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	err = s.changes.Make(ctx, by, func() ([]site.Amendment, error) {
 		if _, taken := s.dir.byEmail(address); taken {
 			return nil, errAccountExists
 		}
@@ -52,9 +52,9 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 	if err != nil {
 		return err
 	}
-	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
-	sessions := s.dir.end(account.ID, "", s.clock.Now(), &ended) // even if it cannot be stored
-	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+		ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
+		sessions := s.dir.end(account.ID, "", s.clock.Now(), &ended) // even if it cannot be stored
 		a, err := s.DraftRemoval(by, account.Email)
 		if err != nil || s.dir.removing(a.RemoveAccount) {
 			return nil, err
@@ -77,7 +77,7 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 	if err != nil {
 		return err
 	}
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, nil, hash) })
+	return s.changes.Make(ctx, by, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, nil, hash) })
 }
 
 // SetAdmin makes an account an administrator, or no longer one, with the next request
@@ -92,7 +92,7 @@ func (s *Service) SetAdmin(ctx context.Context, by site.Actor, email string, adm
 	if account.Admin && !admin {
 		change = s.changes.Revoke
 	}
-	return change(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, &admin, "") })
+	return change(ctx, by, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, &admin, "") })
 }
 
 // PasswordMatches reports whether password is the account's. It hashes, so it

@@ -68,7 +68,7 @@ func TestService_AddAccount_parallel(t *testing.T) {
 
 func TestService_AddAccount_by(t *testing.T) {
 	h := open(t)
-	by := site.Actor{Origin: site.Admin, Account: "a", Session: "s", Email: "ada@example.test", Admin: true}
+	by := site.Actor{Origin: site.Admin, Account: "a", Email: "ada@example.test", Admin: true}
 	account, err := h.AddAccount(t.Context(), by, porter, right, false)
 	h.ok(err)
 	want := site.Facts{Origin: site.Admin, By: "ada@example.test", Account: account.ID, Email: porter, Detail: "not an administrator"}

@@ -115,7 +115,7 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	if _, had := s.dir.rules().grants[grant.Key()]; had {
 		change = s.changes.Revoke
 	}
-	err = change(ctx, func() (drafted []site.Amendment, err error) {
+	err = change(ctx, by, func() (drafted []site.Amendment, err error) {
 		account, err := s.holder(grant)
 		if err == nil {
 			drafted, err = s.DraftGrant(by, account, grant)
@@ -144,7 +144,7 @@ func (s *Service) holder(g site.Grant) (account site.Account, err error) {
 // when there is none, Unavailable when that could not be stored yet. A retry then
 // tries the store again, and so do every later change and [Service.Run].
 func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, key site.GrantKey) error {
-	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		return removal(s.dir, func(r *rules) map[site.GrantKey]site.Grant { return r.grants }, key, errNoGrant, s.DraftWithdrawal(by, key))
 	})
 }

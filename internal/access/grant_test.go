@@ -388,7 +388,7 @@ func TestService_DraftWithdrawal(t *testing.T) {
 	h := open(t)
 	grant := site.Grant{Account: h.add(porter).ID, Station: 7}
 	h.put(grant)
-	h.ok(h.changes.Make(t.Context(), func() ([]site.Amendment, error) {
+	h.ok(h.changes.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) {
 		return []site.Amendment{h.DraftWithdrawal(admin(), grant.Key())}, nil
 	}))
 	if h.Permits(grant.Account, 7) || len(h.Grants()) != 0 {
@@ -424,7 +424,7 @@ func TestService_removedStation(t *testing.T) {
 	for _, g := range []site.Grant{{Account: one.ID, Station: 7}, {Account: one.ID, Station: 8}, {Account: other.ID, Station: 7}} {
 		h.put(g)
 	}
-	h.ok(h.changes.Make(t.Context(), func() ([]site.Amendment, error) {
+	h.ok(h.changes.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) {
 		return []site.Amendment{{RemoveStation: 7}}, nil
 	}))
 	if h.Permits(one.ID, 7) || h.Permits(other.ID, 7) || !h.Permits(one.ID, 8) {

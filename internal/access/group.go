@@ -56,7 +56,7 @@ func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.Grou
 	if len(remove) > 0 {
 		change = s.changes.Revoke
 	}
-	return change(ctx, func() ([]site.Amendment, error) {
+	return change(ctx, by, func() ([]site.Amendment, error) {
 		return s.DraftGroup(by, site.Group{Name: name, Kind: kind}, add, remove, s.dir.byID)
 	})
 }
@@ -106,7 +106,7 @@ func memberRecord(by site.Actor, account site.Account, m site.Member, done strin
 // RemoveGroup removes a group with its grants, which end at once, whatever it returns.
 // NotFound; Unavailable.
 func (s *Service) RemoveGroup(ctx context.Context, by site.Actor, name site.GroupName) error {
-	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		return removal(s.dir, func(r *rules) map[site.GroupName]site.GroupKind { return r.groups }, name, errNoGroup(name), s.DraftGroupRemoval(by, name))
 	})
 }

@@ -71,7 +71,7 @@ func TestService_Permits_groups(t *testing.T) {
 			case 1:
 				err = h.RemoveGroup(ctx, admin(), places())
 			default:
-				err = h.changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{{RemoveStation: station()}}, nil })
+				err = h.changes.Make(ctx, site.Actor{}, func() ([]site.Amendment, error) { return []site.Amendment{{RemoveStation: station()}}, nil })
 			}
 		}
 		if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {

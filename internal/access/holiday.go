@@ -21,7 +21,7 @@ func (s *Service) Holidays() []site.Holiday {
 // than [site.MaxHolidays] or [site.MaxHolidayDates]; then none has changed. Unavailable; what
 // the new dates revoke is gone all the same.
 func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
-	err = s.changes.Revoke(ctx, func() (drafted []site.Amendment, err error) {
+	err = s.changes.Revoke(ctx, by, func() (drafted []site.Amendment, err error) {
 		drafted, err = s.DraftHolidays(by, holidays, false)
 		for _, a := range drafted {
 			changed = append(changed, *a.PutHoliday)
@@ -68,7 +68,7 @@ func (s *Service) DraftHolidays(by site.Actor, wanted []site.Holiday, prune bool
 // RemoveHoliday removes a holiday with all its dates; hours that hold on holidays only end
 // at once, whatever it returns. NotFound; Unavailable.
 func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string) error {
-	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		notFound := fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
 		return removal(s.dir, func(r *rules) map[string]site.Holiday { return r.holidays }, name, notFound, s.DraftHolidayRemoval(by, name))
 	})

@@ -107,6 +107,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		stepped:  make(chan struct{}, 1),
 	}
 	s.SetZone(cfg.Zone)
+	s.changes.Ask(s.Lives)
 	s.changes.OnStored(s.adopt)
 	s.changes.OnPending(s.foresee)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })

@@ -45,8 +45,9 @@ type Store interface {
 type Service struct {
 	store   Store
 	turn    chan struct{}            // capacity 1: holds a token while a change is made
-	adopt   []func([]site.Amendment) // set before the first change, as is foresee
+	adopt   []func([]site.Amendment) // set before the first change, as are foresee and lives
 	foresee []func([]site.Amendment)
+	lives   func(site.Actor) bool
 
 	mu      sync.Mutex // guards pending, and is held while functions adopt and foresee
 	pending []*change  // the oldest first
@@ -59,7 +60,22 @@ type change struct {
 }
 
 // New returns a Service over that store.
-func New(store Store) *Service { return &Service{store: store, turn: make(chan struct{}, 1)} }
+func New(store Store) *Service {
+	return &Service{store: store, turn: make(chan struct{}, 1), lives: func(site.Actor) bool { return true }}
+}
+
+// Ask sets the function that reports whether an actor may still make changes. It must be
+// called before the first change, and the function must return soon.
+func (s *Service) Ask(lives func(site.Actor) bool) { s.lives = lives }
+
+// Check returns an error where by may no longer make changes. A change that takes long before
+// its turn comes asks it between its steps.
+func (s *Service) Check(by site.Actor) error {
+	if !s.lives(by) {
+		return fault.New(fault.Unauthenticated, "Token is invalid")
+	}
+	return nil
+}
 
 // OnStored adds a function that puts stored amendments into effect in memory, and
 // passes over those that are not its own. It must be called before the first change. The
@@ -71,12 +87,13 @@ func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.ad
 // what is stored change, the oldest first. As OnStored otherwise.
 func (s *Service) OnPending(foresee func([]site.Amendment)) { s.foresee = append(s.foresee, foresee) }
 
-// Make waits for the changes before, calls draft, stores the amendments that it returns
-// and puts them into effect; none are no change. Not reentrant. Errors: that of draft;
+// Make waits for the changes before, checks that by may still make changes, calls draft,
+// stores the amendments that it returns and puts them into effect; none are no change. Not
+// reentrant. Errors: Unauthenticated where by may not; that of draft;
 // NotFound and Conflict from the store; Unavailable when ctx ends before the turn comes,
 // and when the storage fails. After an error nothing has changed. The storing does not
 // end with ctx: only the answer of the store shows whether the change stands.
-func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, error)) error {
+func (s *Service) Make(ctx context.Context, by site.Actor, draft func() ([]site.Amendment, error)) error {
 	s.mu.Lock()
 	older := slices.Clone(s.pending) // those that come later win over this change
 	s.mu.Unlock()
@@ -86,6 +103,9 @@ func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, erro
 	}
 	defer release()
 	if err := s.flush(ctx, older); err != nil {
+		return err
+	}
+	if err := s.Check(by); err != nil {
 		return err
 	}
 	amendments, err := draft()
@@ -103,8 +123,8 @@ func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, erro
 // revokes is gone when Revoke returns, whatever it returns. Draft must only look things up.
 // After Unavailable the change is pending: every later change, and [Service.Settle], tries
 // to store it first.
-func (s *Service) Revoke(ctx context.Context, draft func() ([]site.Amendment, error)) error {
-	c, err := s.foreseen(draft)
+func (s *Service) Revoke(ctx context.Context, by site.Actor, draft func() ([]site.Amendment, error)) error {
+	c, err := s.foreseen(by, draft)
 	if err != nil {
 		return err
 	}
@@ -115,9 +135,12 @@ func (s *Service) Revoke(ctx context.Context, draft func() ([]site.Amendment, er
 }
 
 // foreseen makes a change pending, unless it is empty.
-func (s *Service) foreseen(draft func() ([]site.Amendment, error)) (*change, error) {
+func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)) (*change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.Check(by); err != nil {
+		return nil, err
+	}
 	amendments, err := draft()
 	c := &change{amendments: amendments}
 	if err == nil && len(amendments) > 0 {
@@ -129,7 +152,7 @@ func (s *Service) foreseen(draft func() ([]site.Amendment, error)) (*change, err
 
 // Settle stores what is pending. Unavailable.
 func (s *Service) Settle(ctx context.Context) error {
-	return s.Make(ctx, func() ([]site.Amendment, error) { return nil, nil })
+	return s.Make(ctx, site.Actor{}, func() ([]site.Amendment, error) { return nil, nil })
 }
 
 // flush stores those of older that are still pending. What the store refuses is dropped:

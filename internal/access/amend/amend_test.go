@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,7 +52,7 @@ func TestService_Make(t *testing.T) {
 	s.OnStored(func(all []site.Amendment) { adopted = removed(all) })
 	s.OnStored(func(all []site.Amendment) { adoptedToo = removed(all) })
 	ctx, cancel := context.WithCancel(t.Context())
-	err := s.Make(ctx, func() ([]site.Amendment, error) {
+	err := s.Make(ctx, site.Actor{}, func() ([]site.Amendment, error) {
 		cancel() // the caller has gone: the change is made all the same
 		return removing(1, 2)()
 	})
@@ -76,7 +77,7 @@ func TestService_Make_refused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := amend.New(store(func(context.Context, []site.Amendment) error { return c.stored }))
 			s.OnStored(func([]site.Amendment) { t.Error("adopted") })
-			err := s.Make(t.Context(), func() ([]site.Amendment, error) {
+			err := s.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) {
 				if name == "nothing to do" {
 					return nil, nil
 				}
@@ -110,27 +111,58 @@ func TestService_Revoke(t *testing.T) {
 		}
 	}
 	for id := range site.StationID(2) {
-		if err := s.Revoke(t.Context(), removing(id+1)); !fault.Is(err, fault.Unavailable) {
+		if err := s.Revoke(t.Context(), site.Actor{}, removing(id+1)); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("the storage fails: %v", err)
 		}
 	}
-	if err := s.Make(t.Context(), removing(3)); !fault.Is(err, fault.Unavailable) {
+	if err := s.Make(t.Context(), site.Actor{}, removing(3)); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("the storage fails: %v", err)
 	}
 	want(nil, []site.StationID{1, 2})
 	broken = nil
-	if err := s.Make(t.Context(), removing(4)); err != nil {
+	if err := s.Make(t.Context(), site.Actor{}, removing(4)); err != nil {
 		t.Error(err)
 	}
 	want([]site.StationID{1, 2, 4}, nil)
 	broken = fault.New(fault.NotFound, "gone")
-	if err := s.Revoke(t.Context(), removing(5)); !fault.Is(err, fault.NotFound) {
+	if err := s.Revoke(t.Context(), site.Actor{}, removing(5)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the store refuses it: %v", err)
 	}
 	want([]site.StationID{1, 2, 4}, nil)
 	if err := s.Settle(t.Context()); err != nil {
 		t.Errorf("nothing is pending: %v", err)
 	}
+}
+
+// The actor of a change must still be allowed to make it when its turn comes.
+func TestService_Make_actorGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var stored []site.StationID
+		s := amend.New(store(func(_ context.Context, all []site.Amendment) error {
+			<-gate
+			stored = append(stored, removed(all)...)
+			return nil
+		}))
+		var gone atomic.Bool
+		s.Ask(func(by site.Actor) bool { return by.Session == "" || !gone.Load() })
+		done, by := make(chan error, 2), site.Actor{Session: "s"}
+		go func() { done <- s.Make(t.Context(), site.Actor{}, removing(1)) }()
+		synctest.Wait()
+		go func() { done <- s.Make(t.Context(), by, removing(2)) }()
+		synctest.Wait()
+		gone.Store(true)
+		close(gate)
+		if first, second := <-done, <-done; first != nil || !fault.Is(second, fault.Unauthenticated) {
+			t.Errorf("%v, %v", first, second)
+		}
+		if err := s.Revoke(t.Context(), by, removing(3)); !fault.Is(err, fault.Unauthenticated) {
+			t.Errorf("revoking: %v", err)
+		}
+		if !slices.Equal(stored, []site.StationID{1}) {
+			t.Errorf("stored %v", stored)
+		}
+	})
 }
 
 // Changes are made one at a time; a caller that stops waiting changes nothing.
@@ -144,18 +176,18 @@ func TestService_Make_oneAtATime(t *testing.T) {
 			return nil
 		}))
 		done := make(chan error, 2)
-		go func() { done <- s.Make(t.Context(), removing(1)) }()
+		go func() { done <- s.Make(t.Context(), site.Actor{}, removing(1)) }()
 		synctest.Wait()
-		go func() { done <- s.Make(t.Context(), removing(2)) }()
+		go func() { done <- s.Make(t.Context(), site.Actor{}, removing(2)) }()
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
-		go func() { gone <- s.Make(ctx, removing(3)) }()
+		go func() { gone <- s.Make(ctx, site.Actor{}, removing(3)) }()
 		synctest.Wait()
 		cancel()
 		if err := <-gone; !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that stopped waiting got %v", err)
 		}
-		if err := s.Make(ctx, removing(4)); !fault.Is(err, fault.Unavailable) {
+		if err := s.Make(ctx, site.Actor{}, removing(4)); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("a caller that has gone got %v", err)
 		}
 		close(gate)
@@ -177,17 +209,17 @@ func TestService_Make_storeHangs(t *testing.T) {
 		s := amend.New(store(func(ctx context.Context, _ []site.Amendment) error { <-ctx.Done(); return ctx.Err() }))
 		begun := time.Now()
 		large := make([]site.StationID, 1001)
-		if err := s.Make(context.Background(), removing(large...)); !fault.Is(err, fault.Unavailable) {
+		if err := s.Make(context.Background(), site.Actor{}, removing(large...)); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("the error is %v", err)
 		}
 		if took := time.Since(begun); took != 30*time.Second {
 			t.Errorf("a site of a thousand stations has %s", took)
 		}
 		done := make(chan struct{})
-		go func() { defer close(done); _ = s.Make(context.Background(), removing(large...)) }()
+		go func() { defer close(done); _ = s.Make(context.Background(), site.Actor{}, removing(large...)) }()
 		synctest.Wait()
 		begun = time.Now()
-		if err := s.Make(context.Background(), removing(1)); !fault.Is(err, fault.Unavailable) || time.Since(begun) != 10*time.Second {
+		if err := s.Make(context.Background(), site.Actor{}, removing(1)); !fault.Is(err, fault.Unavailable) || time.Since(begun) != 10*time.Second {
 			t.Errorf("after %s the next change gets %v", time.Since(begun), err)
 		}
 		<-done

@@ -156,7 +156,7 @@ func (s *Service) Add(ctx context.Context, by site.Actor, name string, scope sit
 	if err != nil {
 		return site.Token{}, "", err
 	}
-	err = s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	err = s.changes.Make(ctx, by, func() ([]site.Amendment, error) {
 		draft := added
 		return []site.Amendment{{AddToken: &draft, Record: change(by, site.KindTokenAdded, added)}}, s.checkRoom(name)
 	})
@@ -195,7 +195,7 @@ func (s *Service) named(name string) *entry {
 // NotFound when there is none, Unavailable when that could not be stored yet. A retry then
 // tries the store again, and so does every later change.
 func (s *Service) Remove(ctx context.Context, by site.Actor, name string) error {
-	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
 		e := s.named(name)

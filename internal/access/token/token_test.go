@@ -207,7 +207,7 @@ func TestService_stationRemoved(t *testing.T) {
 	h := open()
 	added, text := h.add(t, "Lobby", time.Time{}, "unlock:1,2")
 	all, _ := h.add(t, "All", time.Time{}, "unlock:*")
-	err := h.changes.Make(t.Context(), func() ([]site.Amendment, error) { return []site.Amendment{{RemoveStation: 1}}, nil })
+	err := h.changes.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) { return []site.Amendment{{RemoveStation: 1}}, nil })
 	if err != nil || h.Scope(added.ID, h.clock.now).MayUnlock(1) || !h.Scope(added.ID, h.clock.now).MayUnlock(2) || !h.Scope(all.ID, h.clock.now).MayUnlock(1) {
 		t.Errorf("%v, %v", err, h.Tokens())
 	}

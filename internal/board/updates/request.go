@@ -33,8 +33,7 @@ type Order struct {
 	At       time.Time // when the board restarts into it; zero: as soon as it is written
 	Until    time.Time // the end of a window, in which an update that is written after At has another moment; zero: none
 
-	// For signed commands of the cloud.
-	JTI       string      // the cloud's id of it
+	JTI       string      // the cloud's id of a signed command
 	Permitted func() bool // asked last before root is: whether it may still be carried out; nil: it may
 }
 

@@ -8,7 +8,7 @@ import (
 
 // amend changes a station as applying a site does.
 func (f *fixture) amend(ctx context.Context, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
-	return f.changes.Make(ctx, func() ([]site.Amendment, error) {
+	return f.changes.Make(ctx, site.Actor{}, func() ([]site.Amendment, error) {
 		st, _ := f.Station(id)
 		a, err := draft(&st)
 		return []site.Amendment{a}, err

@@ -43,7 +43,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 	if err != nil {
 		return Enrolled{}, err
 	}
-	err = s.cfg.Changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{added}, s.checkFree(made) })
+	err = s.cfg.Changes.Make(ctx, by, func() ([]site.Amendment, error) { return []site.Amendment{added}, s.checkFree(made) })
 	if err != nil {
 		return Enrolled{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) checkFree(made Enrolled) error {
 // so already. It fails with [fault.NotFound], [fault.Invalid] or
 // [fault.Unavailable].
 func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int, mode site.HomeAssistantMode) (changed bool, err error) {
-	err = s.change(ctx, id, func(st *site.Station) (a site.Amendment, err error) {
+	err = s.change(ctx, by, id, func(st *site.Station) (a site.Amendment, err error) {
 		old := *st
 		a, err = s.DraftUpdate(by, st, name, locks, mode)
 		changed = *st != old
@@ -91,8 +91,8 @@ func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, 
 }
 
 // change makes one change of an enrolled station; draft may leave the station as it is.
-func (s *Service) change(ctx context.Context, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
-	return s.cfg.Changes.Make(ctx, func() ([]site.Amendment, error) {
+func (s *Service) change(ctx context.Context, by site.Actor, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
+	return s.cfg.Changes.Make(ctx, by, func() ([]site.Amendment, error) {
 		st, ok := s.Station(id)
 		if !ok {
 			return nil, errNotFound()
@@ -110,7 +110,7 @@ func (s *Service) change(ctx context.Context, id site.StationID, draft func(*sit
 // [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
 	secret := newSecret()
-	err := s.change(ctx, id, func(st *site.Station) (site.Amendment, error) {
+	err := s.change(ctx, by, id, func(st *site.Station) (site.Amendment, error) {
 		st.Secret = hashSecret(secret)
 		return amendment(site.KindStationRotated, by, *st, detailGenerated), nil
 	})
@@ -123,7 +123,7 @@ func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) 
 // Remove ends the enrolment of a station, its grants and its live connection. It
 // fails with [fault.NotFound] or [fault.Unavailable].
 func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) error {
-	return s.change(ctx, id, func(*site.Station) (site.Amendment, error) { return s.DraftRemoval(by, id), nil })
+	return s.change(ctx, by, id, func(*site.Station) (site.Amendment, error) { return s.DraftRemoval(by, id), nil })
 }
 
 // forget ends the enrolment of a station that the store has removed.

@@ -14,11 +14,15 @@ type credential struct {
 	generated site.Secret // "": the site states it
 }
 
-// hash hashes the passwords that change, before anything is held: it takes long.
+// hash hashes the passwords that change, before anything is held: it takes long, so it ends
+// when the administrator is no longer one.
 func (w *plan) hash(ctx context.Context) (map[site.Email]credential, error) {
 	hashes := make(map[site.Email]credential, len(w.site.Accounts))
 	for _, a := range w.site.Accounts {
 		c, err := w.credential(ctx, a)
+		if err == nil {
+			err = w.changes.Check(w.by)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -30,6 +30,7 @@ type house struct {
 	stations *station.Service
 	zone     *zone
 	store    *countingStore
+	changes  *amend.Service
 }
 
 func open(t testing.TB) *house {
@@ -50,7 +51,7 @@ func open(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store}
+	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store, changes: changes}
 	changes.OnStored(h.zone.adopt)
 	h.Service = provision.New(accounts, h.stations, h.zone, changes)
 	return h

@@ -62,7 +62,7 @@ func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o s
 	if o.DryRun {
 		err = w.draft(hashes)
 	} else {
-		err = p.changes.Make(ctx, func() ([]site.Amendment, error) { err := w.draft(hashes); return w.amendments, err })
+		err = p.changes.Make(ctx, by, func() ([]site.Amendment, error) { err := w.draft(hashes); return w.amendments, err })
 	}
 	if err != nil {
 		return sitefile.Result{}, err

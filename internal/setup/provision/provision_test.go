@@ -38,6 +38,19 @@ from = 2026-01-01T00:00:00.0001Z
 hours = "Mon-Fri 08:00-18:00"
 `
 
+// Applying a site ends with the next password when its administrator is no longer one.
+func TestService_Apply_removedAdministrator(t *testing.T) {
+	h := open(t)
+	asked := 0
+	h.changes.Ask(func(site.Actor) bool { asked++; return asked < 2 })
+	if _, err := h.try(small+"[[account]]\nemail = \"third@example.test\"", sitefile.Options{}); !fault.Is(err, fault.Unauthenticated) || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if n := len(h.accounts.Accounts()); n != 0 {
+		t.Errorf("%d accounts", n)
+	}
+}
+
 func TestService_Apply(t *testing.T) {
 	h := open(t)
 	result := h.apply(small, sitefile.Options{})

@@ -83,18 +83,25 @@ func (a *API) startUpdate(r *request, in NewUpdate) (any, error) {
 	if in.URL == "" {
 		return nil, fault.New(fault.Invalid, "Choose a file, or state the https address of an update")
 	}
-	_, err := a.Updates.Request(r.Actor, updates.Order{URL: in.URL, SHA256: in.SHA256, At: in.At.Time})
+	err := a.request(r.Actor, updates.Order{URL: in.URL, SHA256: in.SHA256, At: in.At.Time})
 	return a.update(), err
 }
 
 func (a *API) rollBack(r *request) (any, error) {
-	_, err := a.Updates.Request(r.Actor, updates.Order{Rollback: true})
+	err := a.request(r.Actor, updates.Order{Rollback: true})
 	return a.update(), err
 }
 
 func (a *API) withdraw(r *request) (any, error) {
-	_, err := a.Updates.Request(r.Actor, updates.Order{Withdraw: true})
+	err := a.request(r.Actor, updates.Order{Withdraw: true})
 	return a.update(), err
+}
+
+// request asks for an update, unless by is no longer an administrator when root is asked.
+func (a *API) request(by site.Actor, o updates.Order) error {
+	o.Permitted = func() bool { return a.Access.Lives(by) }
+	_, err := a.Updates.Request(by, o)
+	return err
 }
 
 // uploadUpdate takes an update that a browser sends, and asks root for it when it is
@@ -128,7 +135,7 @@ func (a *API) uploadUpdate(x *kit.Exchange) error {
 		}
 		return err
 	}
-	if _, err := a.Updates.Request(x.Req.Actor, order); err != nil {
+	if err := a.request(x.Req.Actor, order); err != nil {
 		a.Uploads.Discard()
 		return err
 	}

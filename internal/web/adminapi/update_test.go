@@ -41,6 +41,9 @@ func (u *updater) Request(by site.Actor, o updates.Order) (site.CommandID, error
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.orders, u.by = append(u.orders, o), append(u.by, by)
+	if !o.Permitted() {
+		return "id", fault.New(fault.Forbidden, "not permitted")
+	}
 	return "id", u.refuses
 }
 
