@@ -18,7 +18,6 @@ type directory struct {
 	accounts map[site.AccountID]*account
 	emails   map[site.Email]*account
 	sessions map[site.SessionID]*session
-	refresh  map[[32]byte]*session
 	stored   *rules                       // as they are stored
 	wanted   *rules                       // as they will be when what is pending is stored
 	rebased  map[site.SessionID]time.Time // expiries that the store does not hold yet
@@ -42,7 +41,6 @@ func newDirectory(loaded site.Access, log *slog.Logger) *directory {
 		accounts: make(map[site.AccountID]*account),
 		emails:   make(map[site.Email]*account),
 		sessions: make(map[site.SessionID]*session),
-		refresh:  make(map[[32]byte]*session),
 		stored:   newRules(loaded),
 		rebased:  make(map[site.SessionID]time.Time),
 	}

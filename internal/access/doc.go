@@ -5,8 +5,8 @@
 //   - The end of a session and the removal of an account take effect with the next request,
 //     also when the storage takes no writes. So does what a change of grants, groups and
 //     holidays revokes; what it permits takes effect once it is stored.
-//   - A password is kept as an argon2id hash only, a refresh token as a SHA-256
-//     only; neither is ever in a log line, an error or the journal.
+//   - A password is kept as an argon2id hash only, the secrets of a session as one SHA-256
+//     only; none is ever in a log line, an error or the journal, and what is kept signs nothing.
 //   - Whether an e-mail address has an account cannot be told from the answer, the
 //     work done or the throttling of a login.
 //   - Guessing is slow: failures are bounded for an account at a client address, for

@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 	"time"
+
+	"gatehouse/internal/site"
 )
 
 // What the tests of this package reach inside.
@@ -32,6 +34,13 @@ const (
 	FailureEvery  = time.Minute // of limit.Digest
 	StoreDeadline = storeDeadline
 )
+
+// Chain returns the secrets of a session, from the refresh token to the id.
+func Chain(refresh site.Secret) (cookie, sid site.Secret, id site.SessionID) {
+	cookie, _ = cookieOf(refresh)
+	sid = sidOf(cookie)
+	return cookie, sid, idOf(sid)
+}
 
 // Derive is the seam through which passwords are hashed.
 type Derive = derive

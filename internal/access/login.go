@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -106,7 +104,8 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	if err != nil {
 		return Tokens{}, err
 	}
-	access, err := s.tokens.sign(session, s.clock.Now())
+	cookie, _ := cookieOf(refresh) // which is well formed
+	access, err := s.tokens.sign(session, sidOf(cookie), s.clock.Now())
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -148,10 +147,11 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 // newSession returns a session that begins now.
 func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site.Session) {
 	refresh, sum := newRefresh()
+	cookie, _ := cookieOf(refresh)
 	trusted := s.clock.Trusted() // before the time: a step in between carries the session
 	now := s.clock.Now()
 	return refresh, site.Session{
-		ID:           site.SessionID(uuid.NewString()),
+		ID:           idOf(sidOf(cookie)),
 		Account:      account.ID,
 		Refresh:      sum,
 		Created:      site.At(now),

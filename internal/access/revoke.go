@@ -18,15 +18,15 @@ func (s *Service) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
 	return s.authenticateRefresh(refresh, true)
 }
 
-// Revoke ends the session of actor, or with all every session of its account. They are
+// Revoke ends the session of by, or with all every session of its account. They are
 // dead for every request from now on, whatever comes back: Unauthenticated when there is no
 // such session, Unavailable when the end could not be stored yet. A retry, with an actor
 // from [Service.RefreshToRevoke] or [Service.AuthenticateToRevoke], then tries the store
 // again, and so does [Service.Run].
-func (s *Service) Revoke(ctx context.Context, actor site.Actor, all bool) error {
+func (s *Service) Revoke(ctx context.Context, by site.Actor, all bool) error {
 	now := s.clock.Now()
-	actor, ok := s.dir.bySession(actor.Session, actor.Account, now, true)
-	if !ok {
+	session, actor, ok := s.dir.bySession(by.Session, now, true)
+	if !ok || session.Account != by.Account {
 		return errToken
 	}
 	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{

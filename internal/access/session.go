@@ -44,8 +44,7 @@ func (s *session) actor() site.Actor {
 }
 
 // Sessions lists the live sessions of the account with that address, oldest
-// first, without the hashes of their refresh tokens; NotFound without such an
-// account.
+// first; NotFound without such an account.
 func (s *Service) Sessions(email string) ([]site.Session, error) {
 	account, err := s.find(email)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s *Service) Lives(actor site.Actor) bool {
 	if actor.Session == "" {
 		return true
 	}
-	present, ok := s.dir.bySession(actor.Session, actor.Account, s.clock.Now(), false)
+	_, present, ok := s.dir.bySession(actor.Session, s.clock.Now(), false)
 	return ok && (present.Admin || actor.Origin != site.Admin)
 }
 
@@ -93,7 +92,6 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *
 	a.remember(s.Remote, s.Expires.Time)
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
-	d.refresh[s.Refresh] = s
 	return s
 }
 
@@ -102,7 +100,6 @@ func (d *directory) forget(id site.SessionID) {
 	if s := d.sessions[id]; s != nil {
 		delete(s.account.sessions, id)
 		delete(d.sessions, id)
-		delete(d.refresh, s.Refresh)
 		delete(d.rebased, id)
 	}
 }
@@ -146,36 +143,22 @@ func (d *directory) sessionsOf(id site.AccountID, now time.Time) []site.Session 
 	out := make([]site.Session, 0, len(a.sessions))
 	for _, s := range a.sorted() {
 		if s.lives(now) {
-			seen := s.Session
-			seen.Refresh = [32]byte{}
-			out = append(out, seen)
+			out = append(out, s.Session)
 		}
 	}
 	return out
 }
 
-// byRefresh returns the unexpired session with that hash of its refresh token, and the
-// account behind it; an ended one only where ending is set.
-func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Session, site.Actor, bool) {
+// bySession returns an unexpired session and the account behind it; an ended one only where
+// ending is set.
+func (d *directory) bySession(id site.SessionID, now time.Time, ending bool) (site.Session, site.Actor, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	s := d.refresh[sum]
+	s := d.sessions[id]
 	if !s.found(now, ending) {
 		return site.Session{}, site.Actor{}, false
 	}
 	return s.Session, s.actor(), true
-}
-
-// bySession returns the account behind an unexpired session of it; an ended one only
-// where ending is set.
-func (d *directory) bySession(id site.SessionID, account site.AccountID, now time.Time, ending bool) (site.Actor, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	s := d.sessions[id]
-	if !s.found(now, ending) || s.Account != account {
-		return site.Actor{}, false
-	}
-	return s.actor(), true
 }
 
 // dropExpired forgets what has expired.

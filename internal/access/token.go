@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/google/uuid"
 
 	"gatehouse/internal/access/token"
 	"gatehouse/internal/fault"
@@ -21,8 +20,6 @@ const (
 	accessLife = 60 * time.Minute
 	// maxAccess bounds the text that is parsed at all; ours have about 350 bytes.
 	maxAccess = 1024
-	// refreshLen is the length of a UUID's text form (RFC 9562, section 4).
-	refreshLen = 36
 	// nonceLen is how many random bytes are in each access token.
 	nonceLen = 9
 	// maxVerified bounds the remembered tokens: with their keys some 150 KB.
@@ -53,7 +50,7 @@ func (s *Service) AuthenticateToRevoke(access site.Secret) (site.Actor, error) {
 func (s *Service) authenticate(access site.Secret, ending bool) (site.Actor, error) {
 	now := s.clock.Now()
 	if named, ok := s.bearer(access); ok && now.Before(named.expires) {
-		if actor, ok := s.dir.bySession(named.session, named.account, now, ending); ok {
+		if _, actor, ok := s.dir.bySession(named.session, now, ending); ok && actor.Account == named.account {
 			return actor, nil
 		}
 	}
@@ -74,7 +71,7 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	if _, err := s.tokens.parser.ParseWithClaims(access.Reveal(), &said, s.tokens.choose); err != nil {
 		return bearer{}, false
 	}
-	b := bearer{account: site.AccountID(said.Subject), session: said.Session, expires: said.ExpiresAt.Time}
+	b := bearer{account: site.AccountID(said.Subject), session: idOf(site.Secret(said.SID)), expires: said.ExpiresAt.Time}
 	s.verified.keep(sum, b)
 	return b, true
 }
@@ -86,8 +83,8 @@ func (s *Service) AuthenticateRefresh(refresh site.Secret) (site.Actor, error) {
 }
 
 func (s *Service) authenticateRefresh(refresh site.Secret, ending bool) (site.Actor, error) {
-	if sum, ok := sumOfRefresh(refresh); ok {
-		if _, actor, ok := s.dir.byRefresh(sum, s.clock.Now(), ending); ok {
+	if cookie, ok := cookieOf(refresh); ok {
+		if _, actor, ok := s.dir.bySession(idOf(sidOf(cookie)), s.clock.Now(), ending); ok {
 			return actor, nil
 		}
 	}
@@ -98,44 +95,24 @@ func (s *Service) authenticateRefresh(refresh site.Secret, ending bool) (site.Ac
 // stays good and may be used in parallel: Unauthenticated when it is unknown, malformed,
 // expired or revoked. It writes nothing, so it works while storage fails.
 func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
-	sum, ok := sumOfRefresh(refresh)
+	cookie, ok := cookieOf(refresh)
 	if !ok {
 		return "", errToken
 	}
 	now := s.clock.Now()
-	session, _, ok := s.dir.byRefresh(sum, now, false)
+	sid := sidOf(cookie)
+	session, _, ok := s.dir.bySession(idOf(sid), now, false)
 	if !ok {
 		return "", errToken
 	}
-	return s.tokens.sign(session, now)
-}
-
-// newRefresh makes a refresh token: a version 4 UUID (specification, "Token
-// pair"), which is 122 random bits.
-func newRefresh() (refresh site.Secret, sum [32]byte) {
-	id := uuid.New()
-	return site.Secret(id.String()), sha256.Sum256(id[:])
-}
-
-// sumOfRefresh returns what is kept of a refresh token; ok is false for a text that
-// is no UUID in the usual form.
-func sumOfRefresh(refresh site.Secret) (sum [32]byte, ok bool) {
-	text := refresh.Reveal()
-	if len(text) != refreshLen {
-		return sum, false
-	}
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return sum, false
-	}
-	return sha256.Sum256(id[:]), true
+	return s.tokens.sign(session, sid, now)
 }
 
 // claims are what an access token states (contract, section 1): iss, sub, sid, iat
 // and exp.
 type claims struct {
 	jwt.RegisteredClaims
-	Session site.SessionID `json:"sid"`
+	SID string `json:"sid"` // a secret, see [idOf]
 }
 
 // mint signs and verifies access tokens.
@@ -176,8 +153,8 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 // claims of two that are issued within one second are the same.
 const headerNonce = "nonce"
 
-// sign makes an access token of a session, which never outlives it.
-func (m *mint) sign(of site.Session, issued time.Time) (site.Secret, error) {
+// sign makes an access token of a session with that sid, which never outlives it.
+func (m *mint) sign(of site.Session, sid site.Secret, issued time.Time) (site.Secret, error) {
 	expires := issued.Add(accessLife)
 	if of.Expires.Before(expires) {
 		expires = of.Expires.Time
@@ -189,7 +166,7 @@ func (m *mint) sign(of site.Session, issued time.Time) (site.Secret, error) {
 			IssuedAt:  jwt.NewNumericDate(issued),
 			ExpiresAt: jwt.NewNumericDate(expires),
 		},
-		Session: of.ID,
+		SID: sid.Reveal(),
 	})
 	token.Header[headerNonce] = base64.RawURLEncoding.EncodeToString(random(nonceLen))
 	text, err := token.SignedString(m.key)

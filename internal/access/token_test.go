@@ -116,10 +116,7 @@ func TestService_Authenticate_endsWithSession(t *testing.T) {
 	if end := h.clock.Now().Add(10 * time.Minute); exp > float64(end.Unix()) {
 		t.Errorf("exp is %v seconds after the session's end", exp-float64(end.Unix()))
 	}
-	forged := h.forge(func(_, c map[string]any) {
-		maps.Copy(c, decode(t, fresh))
-		c["exp"] = h.clock.Now().Add(time.Hour).Unix()
-	}, keyText)
+	forged := h.forge(fresh, func(_, _ map[string]any) {}, keyText)
 	h.actor(forged)
 	h.clock.advance(10 * time.Minute)
 	_, err = h.Authenticate(forged)
@@ -135,7 +132,8 @@ func TestService_Authenticate_claims(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(claims)); !slices.Equal(got, want) {
 		t.Errorf("the claims are %v, want %v", got, want)
 	}
-	if claims["iss"] != string(issuer) || claims["sub"] != string(account.ID) || claims["sid"] != string(h.store.kept()[0]) {
+	_, sid, id := access.Chain(tokens.Refresh)
+	if claims["iss"] != string(issuer) || claims["sub"] != string(account.ID) || claims["sid"] != sid.Reveal() || h.store.kept()[0] != id {
 		t.Errorf("the claims are %v", claims)
 	}
 	if claims["exp"].(float64)-claims["iat"].(float64) != 3600 {
@@ -157,18 +155,15 @@ func decode(t failer, token site.Secret) map[string]any {
 	return claims
 }
 
-// forge makes a token of the live session with some changes; the key is what an
+// forge makes a token like that of a live session with some changes; the key is what an
 // attacker cannot have, unless a case says otherwise.
-func (h *house) forge(change func(header, claims map[string]any), key string) site.Secret {
+func (h *house) forge(like site.Secret, change func(header, claims map[string]any), key string) site.Secret {
 	h.t.Helper()
 	method := jwt.SigningMethod(jwt.SigningMethodHS256)
 	header := map[string]any{"alg": "HS256", "typ": "JWT"}
 	now := h.clock.Now()
-	session := h.store.sessions[h.store.kept()[0]]
-	claims := map[string]any{
-		"iss": string(issuer), "sub": string(session.Account), "sid": string(session.ID),
-		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
-	}
+	claims := decode(h.t, like)
+	claims["iat"], claims["exp"] = now.Unix(), now.Add(time.Hour).Unix()
 	change(header, claims)
 	if alg, ok := header["alg"].(string); ok && jwt.GetSigningMethod(alg) != nil {
 		method = jwt.GetSigningMethod(alg)
@@ -190,8 +185,8 @@ func TestService_Authenticate_forged(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	other := h.add(guest)
-	h.login(porter)
-	h.actor(h.forge(func(_, _ map[string]any) {}, keyText)) // the forger's tool works
+	like := h.login(porter).Access
+	h.actor(h.forge(like, func(_, _ map[string]any) {}, keyText)) // the forger's tool works
 	type change = func(header, claims map[string]any)
 	cases := map[string]struct {
 		change change
@@ -228,9 +223,9 @@ func TestService_Authenticate_forged(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.Authenticate(h.forge(c.change, c.key))
+			_, err := h.Authenticate(h.forge(like, c.change, c.key))
 			h.refused(err, "Token is invalid")
-			_, err = h.AuthenticateToRevoke(h.forge(c.change, c.key))
+			_, err = h.AuthenticateToRevoke(h.forge(like, c.change, c.key))
 			h.refused(err, "Token is invalid")
 		})
 	}
@@ -240,8 +235,8 @@ func TestService_Authenticate_forged(t *testing.T) {
 func TestService_Authenticate_issuedInFuture(t *testing.T) {
 	h := open(t)
 	h.add(porter)
-	h.login(porter)
-	h.actor(h.forge(func(_, c map[string]any) { c["iat"] = h.clock.Now().Add(time.Hour).Unix() }, keyText))
+	like := h.login(porter).Access
+	h.actor(h.forge(like, func(_, c map[string]any) { c["iat"] = h.clock.Now().Add(time.Hour).Unix() }, keyText))
 }
 
 func TestService_Authenticate_tampered(t *testing.T) {

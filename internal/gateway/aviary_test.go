@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -237,6 +238,17 @@ func (h *canaryHouse) login(name, email, password string) (access, refresh strin
 	h.want(&tokens, http.MethodPost, "/v1/auth/login", "", object("email", email, "password", password),
 		"access token of "+name, "refresh token of "+name, "access token of a renewal")
 	return h.keep("access token of "+name, tokens.AccessToken), h.keep("refresh token of "+name, tokens.RefreshToken)
+}
+
+// sidOf returns the secret by which an access token names its session.
+func sidOf(t *testing.T, access string) string {
+	t.Helper()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(access, ".")[1])
+	var claims struct{ SID string }
+	if err = errors.Join(err, json.Unmarshal(payload, &claims)); err != nil {
+		t.Fatal(err)
+	}
+	return claims.SID
 }
 
 // object is a JSON object of texts.

@@ -141,6 +141,7 @@ func (h *canaryHouse) sessions() {
 	h.want(&renewed, http.MethodPost, "/v1/auth/refresh", "", object("refreshToken", porterRefresh),
 		"access token of a renewal", "access token of the porter")
 	h.keep("access token of a renewal", renewed.AccessToken)
+	h.keep("sid of the porter", sidOf(h.t, h.porter))
 	h.want(nil, http.MethodPost, "/v1/auth/revoke", "", object("refreshToken", goneRefresh))
 	for _, dead := range []string{goneRefresh, h.keep("refresh token of nobody", "6f1c2b3a-1111-4222-8333-444455556666"), h.porter} {
 		h.do(http.MethodPost, "/v1/auth/refresh", "", object("refreshToken", dead))

@@ -11,12 +11,11 @@ type Account struct {
 	Created  Timestamp `json:"created"`
 }
 
-// Session is one login. Refresh is the SHA-256 of the refresh token; the token
-// itself is never kept. As JSON it is what administrators see.
+// Session is one login. Its secrets are never kept. As JSON it is what administrators see.
 type Session struct {
 	ID           SessionID `json:"sessionId"`
 	Account      AccountID `json:"-"`
-	Refresh      [32]byte  `json:"-"`
+	Refresh      [32]byte  `json:"-"` // SHA-256 of the refresh token, stored for the version before
 	Created      Timestamp `json:"created"`
 	Expires      Timestamp `json:"expires"`
 	ClockTrusted bool      `json:"-"`      // whether Created and Expires rest on a trusted clock

@@ -83,7 +83,8 @@ func (id *LockID) UnmarshalText(text []byte) (err error) {
 // AccountID names an account: a version 4 UUID, made at creation, never reused.
 type AccountID string
 
-// SessionID names a session: a version 4 UUID.
+// SessionID names a session in the store, the journal and the administration: a version 8
+// UUID, made of the hash of a secret. Knowing it is no right.
 type SessionID string
 
 // CommandID names a command: a version 7 UUID, so that ids sort by time.

@@ -16,7 +16,7 @@ import (
 func (db *DB) LoadAccess(ctx context.Context) (all site.Access, err error) {
 	errs := make([]error, 7)
 	all.Accounts, errs[0] = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
-	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
+	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, created, expires, clock_trusted, remote FROM session", scanSession)
 	all.Logins, errs[2] = query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
 	all.Tokens, errs[3] = query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
 		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
@@ -45,9 +45,7 @@ func scanAccount(rows *sql.Rows) (a site.Account, err error) {
 
 func scanSession(rows *sql.Rows) (s site.Session, err error) {
 	var created, expires int64
-	var refresh []byte
-	err = rows.Scan(&s.ID, &s.Account, &refresh, &created, &expires, &s.ClockTrusted, &s.Remote)
-	copy(s.Refresh[:], refresh)
+	err = rows.Scan(&s.ID, &s.Account, &created, &expires, &s.ClockTrusted, &s.Remote)
 	s.Created, s.Expires = site.At(fromMillis(created)), site.At(fromMillis(expires))
 	return s, err
 }

@@ -40,7 +40,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 	volts := 3.71
 	account := site.Account{ID: "a-1", Email: "porter@example.test", Admin: true, Password: "phc", Created: site.At(at(1000))}
 	gate := site.Station{ID: 1042, Name: "North", Locks: 2, Token: "tok-1042", Secret: site.SecretHash{Salt: [16]byte{1}, Sum: [32]byte{2}}, Enrolled: at(2000)}
-	session := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{9}, Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1"}
+	session := site.Session{ID: "s-1", Account: "a-1", Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1"}
 	grant := site.Grant{Account: "a-1", Station: 1042, Terms: site.Terms{From: site.At(at(5000)), Hours: hours}}
 	state := station.SavedState{
 		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", LastConnection: at(6000),
