@@ -3,7 +3,6 @@ package access
 import (
 	"cmp"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -27,11 +26,11 @@ type directory struct {
 // account is an account with all that belongs to it.
 type account struct {
 	site.Account
-	removed   bool                     // its removal is pending: it is there for administrators alone
-	demoted   bool                     // the end of its role is pending
-	passwords int                      // how often the password was set since the start
-	cost      Params                   // of its hash; zero when that is unreadable
-	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
+	removed   bool                   // its removal is pending: it is there for administrators alone
+	demoted   bool                   // the end of its role is pending
+	passwords int                    // how often the password was set since the start
+	cost      Params                 // of its hash; zero when that is unreadable
+	devices   map[[32]byte]time.Time // the hashes of those that are known, and until when they are
 	sessions  map[site.SessionID]*session
 	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
 }
@@ -51,10 +50,8 @@ func newDirectory(loaded site.Access, log *slog.Logger) *directory {
 		}
 		d.addAccount(a)
 	}
-	for _, l := range loaded.Logins {
-		if a := d.accounts[l.Account]; a != nil {
-			a.remember(l.Remote, l.Until)
-		}
+	for _, known := range loaded.Devices {
+		d.addDevice(known)
 	}
 	for _, s := range loaded.Sessions {
 		d.addSession(s, nil)
@@ -68,7 +65,7 @@ func (d *directory) addAccount(a site.Account) {
 	defer d.mu.Unlock()
 	entry := &account{
 		Account:  a,
-		known:    make(map[netip.Addr]time.Time),
+		devices:  make(map[[32]byte]time.Time),
 		sessions: make(map[site.SessionID]*session),
 		writing:  make(chan struct{}, 1),
 	}

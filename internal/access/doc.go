@@ -10,11 +10,12 @@
 //   - Whether an e-mail address has an account cannot be told from the answer, the
 //     work done or the throttling of a login.
 //   - Guessing is slow: failures are bounded for an account at a client address, for
-//     the address, and for the account over all addresses that are not known for it.
+//     the address, for an account in an IPv6 network, for the network, and for a known
+//     device.
 //   - No throttle is a weapon: sessions stay valid, and whatever others do, the right
-//     password logs in within 5 s from an address from which the account was logged in
-//     to within 30 days, and from this machine; from a new one within 30 s while fewer
-//     than 64 others try. The table of attackers and victims is in attack_test.go.
+//     password logs in within 5 s from a device from which the account was logged in to
+//     within 30 days; from a new one within 30 s while fewer than 64 other networks try.
+//     The table of attackers and victims is in attack_test.go.
 //
 // Memory is the authority for every read; the [Store] is read once, by [New], and
 // written through. It does no HTTP and no SQL: packages httpapi and adminapi call

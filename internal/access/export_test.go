@@ -11,12 +11,8 @@ import (
 const (
 	MaxSessions   = maxSessions
 	MaxStrangers  = waitingStrangers
-	MaxRemote     = waitingStrangers + waitingKnown
-	MaxLoopback   = waitingLoopback
 	MaxStranger   = maxStranger
 	Wider         = wider
-	TrustedBurst  = trustedBurst
-	TrustedEvery  = trustedEvery
 	LoginBurst    = loginBurst
 	LoginEvery    = loginEvery
 	MaxHashed     = maxHashed

@@ -17,9 +17,9 @@ import (
 var errDisk = errors.New("disk full")
 
 // loginKey names a client address of an account's logins.
-type loginKey struct {
+type deviceKey struct {
 	account site.AccountID
-	remote  string
+	sum     [32]byte
 }
 
 // memoryStore is an access.Store in memory with the promises of the real one:
@@ -34,7 +34,7 @@ type memoryStore struct {
 	grants   map[site.GrantKey]site.Grant
 	groups   map[site.GroupName]site.Group
 	holidays map[string]site.Holiday
-	known    map[loginKey]site.LoginAddress
+	known    map[deviceKey]site.LoginDevice
 	tokens   map[site.AccountID]site.Token
 	records  []site.Record
 	failing  map[string]error // by method; "" for every method
@@ -50,7 +50,7 @@ func newStore() *memoryStore {
 		grants:   make(map[site.GrantKey]site.Grant),
 		groups:   make(map[site.GroupName]site.Group),
 		holidays: make(map[string]site.Holiday),
-		known:    make(map[loginKey]site.LoginAddress),
+		known:    make(map[deviceKey]site.LoginDevice),
 		tokens:   make(map[site.AccountID]site.Token),
 		failing:  make(map[string]error),
 		calls:    make(map[string]int),
@@ -91,7 +91,7 @@ func (m *memoryStore) LoadAccess(ctx context.Context) (all site.Access, err erro
 	err = m.do(ctx, "LoadAccess", func() error {
 		all = site.Access{
 			Accounts: slices.Collect(maps.Values(m.accounts)), Sessions: slices.Collect(maps.Values(m.sessions)),
-			Logins: slices.Collect(maps.Values(m.known)), Tokens: slices.Collect(maps.Values(m.tokens)),
+			Devices: slices.Collect(maps.Values(m.known)), Tokens: slices.Collect(maps.Values(m.tokens)),
 			Grants: slices.Collect(maps.Values(m.grants)), Groups: slices.Collect(maps.Values(m.groups)),
 			Holidays: slices.Collect(maps.Values(m.holidays)),
 		}
@@ -227,7 +227,7 @@ func (m *memoryStore) removeAccount(account site.AccountID) error {
 	maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
 	maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool { return k.Account == account })
 	m.leave(site.Member{Account: account})
-	maps.DeleteFunc(m.known, func(k loginKey, _ site.LoginAddress) bool { return k.account == account })
+	maps.DeleteFunc(m.known, func(k deviceKey, _ site.LoginDevice) bool { return k.account == account })
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (m *memoryStore) UpgradePassword(ctx context.Context, account site.AccountI
 	})
 }
 
-func (m *memoryStore) AddSession(ctx context.Context, session site.Session, evicted []site.SessionID, rec site.Record) error {
+func (m *memoryStore) AddSession(ctx context.Context, session site.Session, device [32]byte, evicted []site.SessionID, rec site.Record) error {
 	return m.do(ctx, "AddSession", func() error {
 		if _, ok := m.accounts[session.Account]; !ok {
 			return gone()
@@ -265,9 +265,7 @@ func (m *memoryStore) AddSession(ctx context.Context, session site.Session, evic
 			delete(m.sessions, id)
 		}
 		m.sessions[session.ID] = session
-		if session.Remote != "" {
-			m.known[loginKey{session.Account, session.Remote}] = site.LoginAddress{Account: session.Account, Remote: session.Remote, Until: session.Expires.Time}
-		}
+		m.known[deviceKey{session.Account, device}] = site.LoginDevice{Account: session.Account, Sum: device, Until: session.Expires.Time}
 		return nil
 	}, rec)
 }
@@ -302,7 +300,7 @@ func (m *memoryStore) DropExpired(ctx context.Context, now time.Time, uses map[s
 			}
 		}
 		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires.Time) })
-		maps.DeleteFunc(m.known, func(_ loginKey, k site.LoginAddress) bool { return !now.Before(k.Until) })
+		maps.DeleteFunc(m.known, func(_ deviceKey, k site.LoginDevice) bool { return !now.Before(k.Until) })
 		return nil
 	})
 }

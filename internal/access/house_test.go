@@ -129,16 +129,34 @@ func (h *house) add(email string) site.Account {
 // login logs in with the right password.
 func (h *house) login(email string) access.Tokens {
 	h.t.Helper()
-	tokens, err := h.Login(context.Background(), email, right, address(1))
+	tokens, err := h.Login(context.Background(), email, right, at(address(1)))
 	if err != nil {
 		h.t.Fatalf("logging %s in: %v", email, err)
 	}
 	return tokens
 }
 
-// try logs in and returns the error.
+// at returns a client at an address that shows no device.
+func at(from netip.Addr) access.Client { return access.Client{Remote: from} }
+
+// device logs in at an address, and returns the client as a device that is known from then on.
+func (h *house) device(email string, from netip.Addr) access.Client {
+	h.t.Helper()
+	tokens, err := h.Login(context.Background(), email, right, at(from))
+	if err != nil {
+		h.t.Fatalf("logging %s in: %v", email, err)
+	}
+	return access.Client{Remote: from, Device: tokens.Device}
+}
+
+// try logs in without a device and returns the error.
 func (h *house) try(email string, password site.Secret, from netip.Addr) error {
-	_, err := h.Login(context.Background(), email, password, from)
+	return h.tryOn(email, password, at(from))
+}
+
+// tryOn logs in and returns the error.
+func (h *house) tryOn(email string, password site.Secret, client access.Client) error {
+	_, err := h.Login(context.Background(), email, password, client)
 	return err
 }
 

@@ -16,19 +16,25 @@ import (
 // password (specification, "Errors").
 var errCredentials = fault.New(fault.Unauthenticated, "Invalid credentials")
 
+// Client is what a login knows of its client.
+type Client struct {
+	Remote netip.Addr  // its whole address
+	Device site.Secret // as an earlier login has returned it; anything else counts as none
+}
+
 // Tokens are the result of a login.
 type Tokens struct {
 	Access  site.Secret // a JWT; see [Service.Authenticate]
 	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
+	Device  site.Secret // what the client shows at its next login, for as long as a session lives
 }
 
-// Login opens a session for a client that knows an account's password; remote is its
-// whole address. Unauthenticated when the e-mail address or the password is wrong,
-// without showing which; Throttled after too many failures (see [attempts]), and when
-// too many logins wait already; Unavailable when the session cannot be stored, or ctx
-// ends.
-func (s *Service) Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (Tokens, error) {
-	a := s.newAttempt(email, remote)
+// Login opens a session for a client that knows an account's password. Unauthenticated
+// when the e-mail address or the password is wrong, without showing which; Throttled after
+// too many failures (see [attempts]), and when too many logins wait already; Unavailable
+// when the session cannot be stored, or ctx ends.
+func (s *Service) Login(ctx context.Context, email string, password site.Secret, from Client) (Tokens, error) {
+	a := s.newAttempt(email, from)
 	who, err := s.prove(ctx, a, password)
 	if err == nil {
 		var tokens Tokens
@@ -57,9 +63,8 @@ type proof struct {
 
 // prove compares the password. It asks the throttle before waiting for a slot, so that
 // a flood costs nothing, and again with the slot, because the attempts before it in the
-// queue have failed meanwhile. A trusted client whose failures are used up is compared
-// all the same: only a wrong password is answered as throttled. The work is the same for
-// every e-mail address: an unknown one is compared with a hash that matches nothing.
+// queue have failed meanwhile. The work is the same for every e-mail address: an unknown
+// one is compared with a hash that matches nothing.
 func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (proof, error) {
 	if err := s.attempts.admit(a, s.clock.Now()); err != nil {
 		return proof{}, err
@@ -69,19 +74,15 @@ func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (p
 		return proof{}, err
 	}
 	defer leave()
-	throttled := s.attempts.charge(a, s.clock.Now())
-	if throttled != nil && !a.trusted() {
-		return proof{}, throttled
+	if err := s.attempts.charge(a, s.clock.Now()); err != nil {
+		return proof{}, err
 	}
 	who := s.dir.toProve(a)
 	outdated, matches := s.hashing.verify(who.stored, who.params, password)
-	switch {
-	case !matches && throttled != nil:
-		return proof{}, throttled
-	case !matches:
+	if !matches {
 		return proof{}, errCredentials
 	}
-	s.attempts.succeed(a, throttled == nil, s.clock.Now())
+	s.attempts.succeed(a, s.clock.Now())
 	if outdated {
 		who.upgraded = s.hashing.hash(password)
 	}
@@ -96,6 +97,9 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 		return Tokens{}, errCredentials
 	}
 	s.upgrade(ctx, who)
+	if !a.known() {
+		a.device = newDevice()
+	}
 	refresh, session, err := s.begin(ctx, account, a)
 	if _, still := s.dir.proven(who); !still {
 		_ = s.Revoke(ctx, site.Actor{Account: account.ID, Session: session.ID}, false) // Run retries it
@@ -110,11 +114,11 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 		return Tokens{}, err
 	}
 	s.log.Info("session opened", "account", account.ID, "session", session.ID, "remote", session.Remote)
-	return Tokens{Access: access, Refresh: refresh}, nil
+	return Tokens{Access: access, Refresh: refresh, Device: a.device.secret}, nil
 }
 
-// begin stores a session that begins now, then enters it in memory. It ends the oldest ones
-// of the account where there are too many.
+// begin stores a session that begins now and its device, then enters them in memory. It
+// ends the oldest sessions of the account where there are too many.
 func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
 	unlock, err := s.lockSessions(ctx, account.ID)
 	if err != nil {
@@ -130,12 +134,13 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 		rec.Detail, rec.Count = "the oldest sessions of the account ended", len(evicted)
 	}
 	err = s.write(ctx, "storing a session", func(ctx context.Context) error {
-		return s.store.AddSession(ctx, session, evicted, rec)
+		return s.store.AddSession(ctx, session, a.device.sum, evicted, rec)
 	})
 	if err != nil {
 		return "", session, err
 	}
 	entered := s.dir.addSession(session, evicted)
+	s.dir.addDevice(site.LoginDevice{Account: account.ID, Sum: a.device.sum, Until: session.Expires.Time})
 	now := s.clock.Now()
 	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created.Time); stepped && entered != nil {
 		s.dir.rebaseNew(entered, now)

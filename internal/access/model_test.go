@@ -179,7 +179,7 @@ func (m *model) logIn(t *rapid.T) {
 	if m.removing[email] {
 		t.Skip("about to be removed")
 	}
-	tokens, err := m.Login(context.Background(), email, right, address(1))
+	tokens, err := m.Login(context.Background(), email, right, at(address(1)))
 	m.outcome(t, err)
 	if err != nil {
 		return

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// waitingStrangers, waitingLoopback and waitingKnown bound the logins of a lane that
-	// wait for a slot. The first follows from the contract, section 1: an address gets in
-	// while fewer than 64 others try.
-	waitingStrangers, waitingLoopback, waitingKnown = 64, 64, 32
-	// WaitingNetwork and Waiting bound the logins that wait for a slot: those from the
-	// network, and all. Package gateway requires that they leave room for unlocks.
-	WaitingNetwork = waitingStrangers + waitingKnown
-	Waiting        = WaitingNetwork + waitingLoopback
-	// maxTrusted and maxStranger bound those of one smallest flow: an account at one address
-	// that is known for it, and an address that is not.
-	maxTrusted, maxStranger = 16, 4
+	// waitingStrangers and waitingDevices bound the logins of a lane that wait for a slot.
+	// The first follows from the contract, section 1: a network gets in while fewer than 64
+	// others try.
+	waitingStrangers, waitingDevices = 64, 32
+	// Waiting bounds the logins that wait for a slot. Package gateway requires that they
+	// leave room for unlocks.
+	Waiting = waitingStrangers + waitingDevices
+	// maxDevice and maxStranger bound those of one smallest flow: a known device, and the
+	// address of others.
+	maxDevice, maxStranger = 16, 4
 	// slotRetry is when a login that found no room should be retried.
 	slotRetry = 2 * time.Second
 )
@@ -29,9 +28,8 @@ const (
 type lane uint8
 
 const (
-	laneStranger lane = iota // addresses from which the account was not logged in to
-	laneLoopback             // this machine
-	laneKnown                // accounts at addresses from which they were logged in to
+	laneStranger lane = iota // devices that are not known for the account
+	laneDevice               // devices that are
 	laneAdmin                // administrators' changes, which are not bounded
 )
 
@@ -53,9 +51,9 @@ func newQueue(slots int) *limit.Queue[flow] {
 	return limit.NewQueue(slots, limit.OldestFirst, func(path []flow) int {
 		switch l := path[0].lane; len(path) {
 		case 1:
-			return [...]int{laneStranger: waitingStrangers, laneLoopback: waitingLoopback, laneKnown: waitingKnown, laneAdmin: 0}[l]
+			return [...]int{laneStranger: waitingStrangers, laneDevice: waitingDevices, laneAdmin: 0}[l]
 		case 3:
-			return [...]int{laneStranger: maxStranger, laneLoopback: maxTrusted, laneKnown: maxTrusted, laneAdmin: 0}[l]
+			return [...]int{laneStranger: maxStranger, laneDevice: maxDevice, laneAdmin: 0}[l]
 		}
 		return 0
 	})

@@ -71,9 +71,7 @@ func TestService_Login_turns(t *testing.T) {
 		h := open(t, func(c *access.Config) { c.HashSlots = 1 })
 		h.add(porter)
 		h.add(guest)
-		h.login(porter)                        // from 1
-		h.ok(h.try(guest, right, address(2)))  // an insider
-		h.ok(h.try(guest, right, address(22))) // with another address
+		owner, insider, other := h.device(porter, address(1)), h.device(guest, address(2)), h.device(guest, address(2))
 		var order []string
 		gate := make(chan struct{})
 		h.onHash(func(password string) {
@@ -81,25 +79,25 @@ func TestService_Login_turns(t *testing.T) {
 			order = append(order, password)
 		})
 		var all sync.WaitGroup
-		join := func(name, email string, from netip.Addr) {
-			all.Go(func() { _, _ = h.Login(context.Background(), email, site.Secret(name), from) })
+		join := func(name, email string, from access.Client) {
+			all.Go(func() { _ = h.tryOn(email, site.Secret(name), from) })
 			synctest.Wait()
 		}
-		join("first", "x@example.test", address(99))
+		join("first", "x@example.test", at(address(99)))
 		for i := range 3 {
-			join(fmt.Sprint("insider ", i), guest, address(2))
+			join(fmt.Sprint("insider ", i), guest, insider)
 		}
-		join("other address", guest, address(22))
-		join("owner", porter, address(1))
+		join("other device", guest, other)
+		join("owner", porter, owner)
 		for i := range 2 {
-			join(fmt.Sprint("stranger ", i), porter, netip.MustParseAddr("fd00::1"))
-			join(fmt.Sprint("same network ", i), guest, netip.MustParseAddr(fmt.Sprint("fd00::2", i)))
+			join(fmt.Sprint("stranger ", i), porter, at(netip.MustParseAddr("fd00::1")))
+			join(fmt.Sprint("same network ", i), guest, at(netip.MustParseAddr(fmt.Sprint("fd00::2", i))))
 		}
-		join("another network", porter, address(50))
-		join("local", porter, netip.IPv6Loopback())
+		join("another network", porter, at(address(50)))
+		join("another's device", porter, insider)
 		close(gate)
 		all.Wait()
-		want := "[first insider 0 stranger 0 local owner another network other address same network 0 insider 1 same network 1 insider 2 stranger 1]"
+		want := "[first insider 0 stranger 0 owner another network other device another's device insider 1 same network 0 insider 2 same network 1 stranger 1]"
 		if got := fmt.Sprint(order); got != want {
 			t.Errorf("the order is\n%s, want\n%s", got, want)
 		}
@@ -211,8 +209,8 @@ func TestService_Login_newAddress(t *testing.T) {
 
 // Logins that wait leave requests to others. Package httpapi handles 256 at once.
 func TestService_Login_leavesRequests(t *testing.T) {
-	if access.MaxRemote > 256/2 || access.MaxRemote+access.MaxLoopback > 256*2/3 {
-		t.Errorf("%d logins from the network may wait, and %d from this machine", access.MaxRemote, access.MaxLoopback)
+	if access.Waiting > 256/2 {
+		t.Errorf("%d logins may wait", access.Waiting)
 	}
 }
 
@@ -259,7 +257,7 @@ func TestService_Login_cancelledAlone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() {
-			_, err := h.Login(ctx, porter, wrong, address(2))
+			_, err := h.Login(ctx, porter, wrong, at(address(2)))
 			gone <- err
 		}()
 		synctest.Wait()
@@ -284,7 +282,7 @@ func TestService_Login_cancelledWhileWaiting(t *testing.T) {
 		var gone sync.WaitGroup
 		for i := range access.MaxStrangers {
 			gone.Go(func() {
-				_, err := h.Login(ctx, fmt.Sprintf("u%d@example.test", i), wrong, address(10+i))
+				_, err := h.Login(ctx, fmt.Sprintf("u%d@example.test", i), wrong, at(address(10+i)))
 				h.is(err, fault.Unavailable)
 			})
 		}
@@ -292,7 +290,7 @@ func TestService_Login_cancelledWhileWaiting(t *testing.T) {
 		h.is(h.try(porter, wrong, address(999)), fault.Throttled)
 		cancel()
 		gone.Wait()
-		_, err := h.Login(ctx, porter, wrong, address(999))
+		_, err := h.Login(ctx, porter, wrong, at(address(999)))
 		h.is(err, fault.Unavailable)
 		late := make(chan error, 1)
 		go func() { late <- h.try(porter, wrong, address(999)) }()

@@ -82,7 +82,6 @@ func (d *directory) rebaseNew(s *session, now time.Time) {
 // rebaseTo sets an expiry that rests on a trusted clock. The caller holds mu.
 func (d *directory) rebaseTo(s *session, expires time.Time) {
 	s.Expires, s.ClockTrusted = site.At(expires), true
-	s.account.remember(s.Remote, expires)
 	d.rebased[s.ID] = expires
 }
 

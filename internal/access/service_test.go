@@ -74,23 +74,13 @@ func TestNew_strayRows(t *testing.T) {
 	tokens := h.login(porter)
 	h.store.sessions["stray"] = site.Session{ID: "stray", Account: "nobody", Expires: site.At(h.clock.Now().Add(day))}
 	h.store.grants[site.GrantKey{Account: "nobody", Station: 7}] = site.Grant{Account: "nobody", Station: 7}
-	h.store.known[loginKey{"nobody", "10.0.0.9"}] = site.LoginAddress{Account: "nobody", Remote: "10.0.0.9", Until: h.clock.Now().Add(day)}
+	h.store.known[deviceKey{account: "nobody"}] = site.LoginDevice{Account: "nobody", Until: h.clock.Now().Add(day)}
 	h.store.sessions["old"] = site.Session{ID: "old", Account: account.ID, Expires: site.At(h.clock.Now())}
 	h.restart()
 	h.alive(tokens)
 	if h.SessionCount() != 1 || len(h.Grants()) != 0 {
 		t.Errorf("%d sessions, %d grants", h.SessionCount(), len(h.Grants()))
 	}
-}
-
-// The addresses of logins are loaded, also those of sessions that have ended.
-func TestNew_loginAddresses(t *testing.T) {
-	h := open(t)
-	h.add(porter)
-	h.ok(h.RevokeByRefresh(t.Context(), h.login(porter).Refresh))
-	h.restart()
-	h.exhaust(porter, address(1))
-	h.ok(h.try(porter, right, address(1)))
 }
 
 // An account whose hash is unreadable is loaded, and logged.
@@ -293,7 +283,7 @@ func TestService_concurrent(t *testing.T) {
 // meddle does one of everything that may go on at the same time.
 func (h *house) meddle(email string, i, round int) {
 	ctx := context.Background()
-	tokens, err := h.Login(ctx, email, right, address(i))
+	tokens, err := h.Login(ctx, email, right, at(address(i)))
 	if err == nil {
 		actor, _ := h.Authenticate(tokens.Access)
 		_, _ = h.Refresh(ctx, tokens.Refresh)
@@ -301,7 +291,7 @@ func (h *house) meddle(email string, i, round int) {
 		_, _ = h.PutGrant(ctx, admin(), site.Grant{Account: actor.Account, Station: site.StationID(1 + round%3)})
 		_ = h.RemoveGrant(ctx, admin(), site.GrantKey{Account: actor.Account, Station: site.StationID(1 + i%3)})
 	}
-	_, _ = h.Login(ctx, email, wrong, address(i))
+	_, _ = h.Login(ctx, email, wrong, at(address(i)))
 	switch (i + round) % 8 {
 	case 0:
 		_ = h.RevokeAllByRefresh(ctx, tokens.Refresh)

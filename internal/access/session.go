@@ -2,7 +2,6 @@ package access
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -15,8 +14,6 @@ const (
 	// maxSessions bounds the sessions of one account; a login beyond it ends the
 	// oldest.
 	maxSessions = 500
-	// maxKnown bounds the addresses that are known for one account; the store keeps as many.
-	maxKnown = site.MaxLoginAddresses
 )
 
 // session is a session in memory. It stays there after its end until the store
@@ -89,7 +86,6 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *
 		return nil
 	}
 	s := &session{Session: entered, account: a}
-	a.remember(s.Remote, s.Expires.Time)
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	return s
@@ -170,33 +166,7 @@ func (d *directory) dropExpired(now time.Time) {
 			d.forget(id)
 		}
 	}
-}
-
-// knows reports whether the account of that e-mail address was logged in to from remote
-// within the life of a session, even if that session has ended since.
-func (d *directory) knows(email site.Email, remote netip.Addr, now time.Time) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	a := d.emails[email]
-	return a != nil && remote.IsValid() && now.Before(a.known[remote])
-}
-
-// remember makes a client address known for an account until then; of too many it
-// forgets the one that would be forgotten first. The caller holds mu.
-func (a *account) remember(remote string, until time.Time) {
-	addr, err := netip.ParseAddr(remote)
-	if err != nil || until.Before(a.known[addr]) {
-		return
+	for _, a := range d.accounts {
+		a.dropDevices(now)
 	}
-	a.known[addr] = until
-	if len(a.known) <= maxKnown {
-		return
-	}
-	oldest := addr
-	for other, until := range a.known {
-		if other != addr && (oldest == addr || until.Before(a.known[oldest])) {
-			oldest = other
-		}
-	}
-	delete(a.known, oldest)
 }

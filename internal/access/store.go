@@ -13,24 +13,23 @@ import (
 // written. Its methods may be called concurrently. Errors without a
 // [gatehouse/internal/fault.Kind] of their own count as Unavailable.
 type Store interface {
-	// LoadAccess reads everything. Of logins it returns the client addresses that are still
-	// kept, see AddSession.
+	// LoadAccess reads everything.
 	LoadAccess(ctx context.Context) (site.Access, error)
 
 	// UpgradePassword replaces a hash of a password, if that is still the account's, by
 	// another one of the same password; no record.
 	UpgradePassword(ctx context.Context, account site.AccountID, from, to site.Secret) error
 
-	// AddSession stores a new session and deletes the evicted ones. It keeps the session's
-	// client address for its account until the session would expire, also where it ends
-	// before, and the newest [site.MaxLoginAddresses] of an account.
-	AddSession(ctx context.Context, session site.Session, evicted []site.SessionID, rec site.Record) error
+	// AddSession stores a new session and deletes the evicted ones. It keeps the hash of its
+	// device's secret for the account until the session would expire, also where it ends
+	// before, and the newest [site.MaxLoginDevices] of an account.
+	AddSession(ctx context.Context, session site.Session, device [32]byte, evicted []site.SessionID, rec site.Record) error
 	// EndSessions deletes sessions; ids that are not there are passed over.
 	EndSessions(ctx context.Context, sessions []site.SessionID, rec site.Record) error
 	// RebaseSessions sets a new expiry of sessions and marks them as resting on a
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error
-	// DropExpired deletes the sessions and client addresses whose expiry is not after
+	// DropExpired deletes the sessions and devices whose expiry is not after
 	// now, and stores when integration tokens were used last; no record.
 	DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error
 

@@ -15,16 +15,12 @@ const (
 	// accountEvery and addressEvery are how soon an account at one address, and an address,
 	// may fail once more.
 	accountEvery, addressEvery = 30 * time.Second, 6 * time.Second
-	// wider is how many times as many failures the bounds over several addresses allow:
-	// one account from all addresses that are not known for it, and one IPv6 network.
-	// The contract promises that fewer than 64 others keep no new address out.
+	// wider is how many times as many failures an IPv6 network may have as one of its
+	// addresses.
 	wider = 64
 	// loginBurst and loginEvery bound the logins of one account that succeed, because
 	// each is a record in the journal.
 	loginBurst, loginEvery = 600, 5 * time.Second
-	// trustedBurst and trustedEvery bound the attempts of a trusted client whose
-	// failures are used up.
-	trustedBurst, trustedEvery = 40, 100 * time.Millisecond
 )
 
 // attempt is one login, as the throttle and the queue see it.
@@ -32,72 +28,72 @@ type attempt struct {
 	email   site.Email // empty for a text that is no address
 	account [32]byte   // the address, hashed: whether it has an account makes no difference
 	remote  netip.Addr // the whole address of the client, with its zone
-	lane    lane       // laneStranger unless the client is trusted
+	device  device     // zero unless it is known for the account
 }
 
 // newAttempt reads who wants to log in. A malformed address is an attempt like
-// every other.
-func (s *Service) newAttempt(email string, remote netip.Addr) attempt {
-	a := attempt{remote: remote.Unmap()}
+// every other. A device whose failures are used up counts as unknown: who has stolen its
+// secret takes no more from its owner than that.
+func (s *Service) newAttempt(email string, from Client) attempt {
+	a := attempt{remote: from.Remote.Unmap()}
 	parsed, err := site.ParseEmail(email)
 	if err == nil {
 		a.email, email = parsed, string(parsed)
 	}
 	a.account = s.hashing.accountKey(email)
-	switch {
-	case s.dir.knows(a.email, a.remote, s.clock.Now()):
-		a.lane = laneKnown
-	case a.remote.IsLoopback():
-		a.lane = laneLoopback
+	now := s.clock.Now()
+	if shown, ok := readDevice(from.Device); ok && s.dir.knows(a.email, shown, now) && !s.attempts.spent(a.account, shown, now) {
+		a.device = shown
 	}
 	return a
 }
 
-// trusted reports whether failures of others must not keep the client out.
-func (a attempt) trusted() bool { return a.lane != laneStranger }
+// known reports whether the client is a device from which the account was logged in to.
+func (a attempt) known() bool { return a.device != device{} }
 
-// path returns the attempt's position in the queue. Trusted clients have turns by account,
+// path returns the attempt's position in the queue. Known devices have turns by account,
 // so that one account's logins delay no other's; strangers by network, because they may
 // name any account.
 func (a attempt) path() path {
-	if a.trusted() {
-		account := flow{lane: a.lane, account: a.account}
-		return path{{lane: a.lane}, account, {lane: a.lane, account: a.account, client: a.remote.String()}}
+	if a.known() {
+		account := flow{lane: laneDevice, account: a.account}
+		return path{{lane: laneDevice}, account, {lane: laneDevice, account: a.account, client: string(a.device.sum[:])}}
 	}
-	network := flow{lane: a.lane, client: limit.Network(a.remote).String()}
-	return path{{lane: a.lane}, network, {lane: a.lane, client: a.remote.String()}}
+	network := flow{client: limit.Network(a.remote).String()}
+	return path{{}, network, {client: a.remote.String()}}
 }
 
-// party is whose failures are counted: an account at a client address, or one of the two
-// with the other zero.
+// party is whose failures are counted: an account, a client address or a network, a
+// device, or several of these, with the others zero.
 type party struct {
 	account [32]byte
 	client  netip.Addr
+	device  [32]byte
 }
 
-// attempts bounds failed logins, by the rules of the contract, section 1. Failures are
-// counted for an account at an address first, then for the address. A client that is
-// trusted (known for the account, or on this machine) is not refused before its
-// password has been compared; the others are, and have wider bounds behind those for
-// the account from all their addresses, and for an IPv6 network. Safe for concurrent
-// use.
+// attempts bounds failed logins, by the rules of the contract, section 1. Those of a known
+// device are counted for it alone, so that nobody else uses them up. Those of other clients
+// are counted for the account at the client's address first, then for the address, and with
+// wider bounds for both in an IPv6 network. There is no bound for an account over several
+// networks: it would be a weapon. Beyond a bound no password is compared. Safe for
+// concurrent use.
 type attempts struct {
 	mu       sync.Mutex // mu guards the tables
-	pairs    *limit.Buckets[party]
+	devices  *limit.Buckets[party]
+	pairs    *limit.Buckets[party] // an account at an address
 	clients  *limit.Buckets[party]
+	accounts *limit.Buckets[party] // an account in a network
 	networks *limit.Buckets[party]
-	accounts *limit.Buckets[party] // from addresses that are not trusted
-	trusted  *limit.Buckets[party] // attempts of trusted clients beyond the bounds
 	logins   *limit.Buckets[party] // of an account, that succeeded
 }
 
 func newAttempts(accountFailures, addressFailures int) *attempts {
 	return &attempts{
+		devices:  limit.NewBuckets[party](accountFailures, accountEvery),
 		pairs:    limit.NewBuckets[party](accountFailures, accountEvery),
 		clients:  limit.NewBuckets[party](addressFailures, addressEvery),
-		networks: limit.NewBuckets[party](wider*addressFailures, addressEvery/wider),
 		accounts: limit.NewBuckets[party](wider*accountFailures, accountEvery/wider),
-		trusted:  limit.NewBuckets[party](trustedBurst, trustedEvery),
+		networks: limit.NewBuckets[party](wider*addressFailures, addressEvery/wider),
 		logins:   limit.NewBuckets[party](loginBurst, loginEvery),
 	}
 }
@@ -110,14 +106,22 @@ type bound struct {
 
 // bounds returns those in which the failure of an attempt counts.
 func (t *attempts) bounds(a attempt) []bound {
-	all := []bound{{t.pairs, party{a.account, a.remote}}, {t.clients, party{client: a.remote}}}
-	if !a.trusted() {
-		all = append(all, bound{t.networks, networkOf(a.remote)}, bound{t.accounts, party{account: a.account}})
+	if a.known() {
+		return []bound{{t.devices, party{account: a.account, device: a.device.sum}}}
 	}
-	return all
+	network := limit.Network(a.remote)
+	return []bound{
+		{t.pairs, party{account: a.account, client: a.remote}}, {t.clients, party{client: a.remote}},
+		{t.accounts, party{account: a.account, client: network}}, {t.networks, party{client: network}},
+	}
 }
 
-func networkOf(client netip.Addr) party { return party{client: limit.Network(client)} }
+// spent reports whether the failures of a device of an account are used up.
+func (t *attempts) spent(account [32]byte, d device, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.devices.Wait(party{account: account, device: d.sum}, now) > 0
+}
 
 // admit returns Throttled, with the time to wait, for an attempt that is not allowed.
 func (t *attempts) admit(a attempt, now time.Time) error {
@@ -126,40 +130,29 @@ func (t *attempts) admit(a attempt, now time.Time) error {
 	if wait := t.logins.Wait(party{account: a.account}, now); wait > 0 {
 		return fault.Throttle("Too many logins; try again later", wait)
 	}
-	wait := t.wait(a, now)
-	if wait > 0 && a.trusted() {
-		key := party{a.account, a.remote}
-		if wait = t.trusted.Wait(key, now); wait == 0 {
-			t.trusted.Take(key, now)
-		}
-	}
-	return failedTooOften(wait)
+	return t.check(a, now)
 }
 
-// failedTooOften returns Throttled where there is a time to wait.
-func failedTooOften(wait time.Duration) error {
+// check returns Throttled for an attempt that may not fail once more. The caller holds mu.
+func (t *attempts) check(a attempt, now time.Time) error {
+	var wait time.Duration
+	for _, b := range t.bounds(a) {
+		wait = max(wait, b.table.Wait(b.key, now))
+	}
 	if wait == 0 {
 		return nil
 	}
 	return fault.Throttle("Too many failed logins; try again later", wait)
 }
 
-// wait returns how long it takes until a may fail once more. The caller holds mu.
-func (t *attempts) wait(a attempt, now time.Time) (wait time.Duration) {
-	for _, b := range t.bounds(a) {
-		wait = max(wait, b.table.Wait(b.key, now))
-	}
-	return wait
-}
-
 // charge counts an attempt as failed before its password is compared, so that attempts
 // at the same time cannot exceed the bounds. Beyond the bounds it counts nothing and
-// returns the error for a failure; a stranger's password is then not compared.
+// returns Throttled.
 func (t *attempts) charge(a attempt, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if wait := t.wait(a, now); wait > 0 {
-		return failedTooOften(wait)
+	if err := t.check(a, now); err != nil {
+		return err
 	}
 	for _, b := range t.bounds(a) {
 		b.table.Take(b.key, now)
@@ -167,19 +160,18 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 	return nil
 }
 
-// succeed counts a login that has succeeded. It refunds the charge, if there was one,
-// and forgets the failures of the account at this address. Those of the address stay:
+// succeed counts a login that has succeeded. It refunds the charge and forgets the
+// failures of the device, or of the account at this address. Those of the address stay:
 // one good login must not pay for guessing at other accounts.
-func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
+func (t *attempts) succeed(a attempt, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.logins.Take(party{account: a.account}, now)
-	if charged {
-		for _, b := range t.bounds(a) {
-			b.table.Refund(b.key)
-		}
+	all := t.bounds(a)
+	for _, b := range all {
+		b.table.Refund(b.key)
 	}
-	t.pairs.Forget(party{a.account, a.remote})
+	all[0].table.Forget(all[0].key)
 }
 
 // clear forgets every count of an account, and of the addresses from which it was
@@ -187,15 +179,16 @@ func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
 func (t *attempts) clear(account [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.accounts.Forget(party{account: account})
+	of := func(p party) bool { return p.account == account }
 	t.logins.Forget(party{account: account})
-	t.trusted.ForgetFunc(func(p party) bool { return p.account == account })
+	t.devices.ForgetFunc(of)
+	t.accounts.ForgetFunc(of)
 	t.pairs.ForgetFunc(func(p party) bool {
-		if p.account != account {
+		if !of(p) {
 			return false
 		}
 		t.clients.Forget(party{client: p.client})
-		t.networks.Forget(networkOf(p.client))
+		t.networks.Forget(party{client: limit.Network(p.client)})
 		return true
 	})
 }

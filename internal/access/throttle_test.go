@@ -31,7 +31,7 @@ func (h *house) exhaust(email string, from netip.Addr) {
 	h.throttled(h.try(email, wrong, from), access.AccountEvery)
 }
 
-// Failures of an account count at one address, known or not.
+// Failures of an account count at one address, whether the account is there or not.
 func TestService_Login_throttlesAccount(t *testing.T) {
 	for name, email := range map[string]string{"known": porter, "unknown": guest, "malformed": "no address"} {
 		t.Run(name, func(t *testing.T) {
@@ -58,27 +58,29 @@ func TestService_Login_failuresElsewhere(t *testing.T) {
 	h.add(porter)
 	h.fakeHashing()
 	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
-	for i := range access.Wider - 1 {
+	for i := range 3 * access.Wider {
 		h.exhaust(porter, address(i))
 	}
 	h.ok(h.try(porter, right, address(1000)))
 }
 
-// Behind that stands a bound over all addresses that are not known for the account.
-func TestService_Login_throttlesManyAddresses(t *testing.T) {
+// An IPv6 network has a bound of its own for an account, which fewer than 64 addresses do
+// not reach, and which no other network has to do with.
+func TestService_Login_throttlesAccountInNetwork(t *testing.T) {
 	h := open(t)
 	h.add(porter)
-	h.login(porter) // from the first address
 	h.fakeHashing()
 	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
-	for i := range access.Wider {
-		h.exhaust(porter, address(1000+i))
+	for i := range access.Wider - 1 {
+		h.exhaust(porter, inOneNetwork(i))
 	}
-	h.throttled(h.try(porter, right, address(2000)), access.AccountEvery/access.Wider)
+	h.ok(h.try(porter, right, inOneNetwork(1000)))
+	h.exhaust(porter, inOneNetwork(access.Wider-1))
+	h.throttled(h.try(porter, right, inOneNetwork(1000)), access.AccountEvery/access.Wider)
+	h.refused(h.try(guest, wrong, inOneNetwork(1000)), "Invalid credentials")
 	h.ok(h.try(porter, right, address(1)))
-	h.ok(h.try(porter, right, netip.IPv6Loopback()))
 	h.clock.advance(access.AccountEvery / access.Wider)
-	h.ok(h.try(porter, right, address(2000)))
+	h.ok(h.try(porter, right, inOneNetwork(1000)))
 }
 
 func TestService_Login_throttlesSpellingsTogether(t *testing.T) {
@@ -142,7 +144,6 @@ func TestService_Login_throttlesNetwork(t *testing.T) {
 		h.refused(fail(), "Invalid credentials")
 	}
 	h.throttled(h.try(porter, right, host(1001)), access.AddressEvery/access.Wider)
-	h.ok(h.try(porter, right, host(1000))) // known by now
 	h.ok(h.try(porter, right, address(1)))
 }
 
@@ -164,48 +165,53 @@ func addresses(text string) []netip.Addr {
 	return out
 }
 
-// A trusted client whose failures are used up is told so when its password is wrong,
-// and comes in when it is right.
-func TestService_Login_trusted(t *testing.T) {
+// The failures of a known device count for it alone, those of others at its address do not.
+func TestService_Login_device(t *testing.T) {
 	for name, from := range map[string]netip.Addr{
-		"known": address(1), "IPv4 loopback": netip.MustParseAddr("127.0.0.9"), "IPv6 loopback": netip.IPv6Loopback(),
+		"network": address(1), "IPv4 loopback": loopback(), "IPv6 loopback": netip.IPv6Loopback(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
 			h.add(porter)
-			h.login(porter)
+			mine, other := h.device(porter, from), h.device(porter, from)
 			h.exhaust(porter, from)
 			for i := range access.AddressBurst - access.AccountBurst {
 				h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, from), "Invalid credentials")
 			}
-			h.is(h.try(guest, wrong, from), fault.Throttled)
-			before := len(h.store.of(site.KindLoginFailed))
-			h.ok(h.try(porter, right, from))
-			h.exhaustedAddress(from)
-			if n := len(h.store.of(site.KindLoginFailed)); n != before {
-				t.Errorf("%d records of throttled logins", n-before)
+			h.throttled(h.try("another@example.test", wrong, from), access.AddressEvery)
+			for range access.AccountBurst - 1 {
+				h.refused(h.tryOn(porter, wrong, mine), "Invalid credentials")
 			}
+			h.ok(h.tryOn(porter, right, mine)) // which refunds them
+			for range access.AccountBurst {
+				h.refused(h.tryOn(porter, wrong, mine), "Invalid credentials")
+			}
+			h.throttled(h.tryOn(porter, right, mine), access.AccountEvery) // as a device that is not known
+			h.ok(h.tryOn(porter, right, other))
+			h.clock.advance(access.AccountEvery)
+			h.ok(h.tryOn(porter, right, mine))
 		})
 	}
 }
 
-// The attempts of a trusted client whose failures are used up have a bound of their own,
-// which a new password clears.
-func TestService_Login_boundsTrusted(t *testing.T) {
+// The thief of a device's secret leaves its owner no worse than without one, and no better
+// known once the owner has logged in.
+func TestService_Login_stolenDevice(t *testing.T) {
 	h := open(t)
 	h.add(porter)
-	h.login(porter)
-	h.exhaust(porter, address(1)) // the last attempt is the first beyond
-	for range access.TrustedBurst - 1 {
-		h.throttled(h.try(porter, wrong, address(1)), access.AccountEvery)
+	mine := h.device(porter, address(1))
+	thief := access.Client{Remote: address(2), Device: mine.Device}
+	for range 2 * access.AccountBurst {
+		h.refused(h.tryOn(porter, wrong, thief), "Invalid credentials") // half of them as a stranger
 	}
-	h.throttled(h.try(porter, right, address(1)), access.TrustedEvery)
-	h.clock.advance(access.TrustedEvery)
-	h.throttled(h.try(porter, wrong, address(1)), access.AccountEvery-access.TrustedEvery)
-	h.throttled(h.try(porter, right, address(1)), access.TrustedEvery)
-	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	h.throttled(h.tryOn(porter, right, thief), access.AccountEvery)
+	tokens, err := h.Login(t.Context(), porter, right, mine)
+	h.ok(err)
+	if tokens.Device == mine.Device {
+		t.Error("the owner keeps the secret that is known to a thief")
+	}
 	h.exhaust(porter, address(1))
-	h.ok(h.try(porter, right, address(1)))
+	h.ok(h.tryOn(porter, right, access.Client{Remote: address(1), Device: tokens.Device}))
 }
 
 // exhaustedAddress requires that the address may fail no more, at any account.
@@ -215,51 +221,90 @@ func (h *house) exhaustedAddress(from netip.Addr) {
 	h.throttled(h.try(porter, wrong, from), access.AddressEvery)
 }
 
-// An address is known for 30 days from the last login, whatever becomes of the session,
-// also over a restart, and for that account alone.
-func TestService_Login_knownAddress(t *testing.T) {
+// knows reports whether a device is known for an account, with the failures at its address
+// used up. Each call logs in where it is.
+func (h *house) knows(email string, client access.Client) bool {
+	h.t.Helper()
+	for range access.AddressBurst {
+		_ = h.try(email, wrong, client.Remote)
+	}
+	err := h.tryOn(email, right, client)
+	if err != nil {
+		h.is(err, fault.Throttled)
+	}
+	return err == nil
+}
+
+// A device is known for 30 days from the last login, whatever becomes of the session, also
+// over a restart and after a new password, for that account alone, and by its secret alone.
+func TestService_Login_knownDevice(t *testing.T) {
 	h := open(t)
-	h.add(porter)
+	porters := h.add(porter)
 	h.add(guest)
 	tokens := h.login(porter)
-	h.ok(h.RevokeByRefresh(context.Background(), tokens.Refresh))
-	known := func(email string) bool {
-		h.t.Helper()
-		for range access.AccountBurst {
-			_ = h.try(email, wrong, address(1))
-		}
-		return h.try(email, right, address(1)) == nil
+	mine := access.Client{Remote: address(9), Device: tokens.Device}
+	h.ok(h.RevokeAllByRefresh(context.Background(), tokens.Refresh))
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	if h.knows(guest, mine) || !h.knows(porter, mine) {
+		t.Error("the device is known for the wrong account")
 	}
-	if !known(porter) || known(guest) {
-		t.Error("the address is known for the wrong account")
+	for name, shown := range map[string]site.Secret{
+		"nothing": "", "another secret": tokens.Device[1:] + "x", "a text": "device", "the refresh token": tokens.Refresh, "a long text": tokens.Device + tokens.Device,
+	} {
+		if h.knows(porter, access.Client{Remote: mine.Remote, Device: shown}) {
+			t.Errorf("%s counts as a device", name)
+		}
 	}
 	h.restart()
 	h.clock.advance(access.SessionLife - time.Second)
 	h.Prune(context.Background())
 	h.restart()
-	if !known(porter) { // which makes it known again
-		t.Error("the address is not known after a restart")
+	if !h.knows(porter, mine) { // which makes it known again
+		t.Error("the device is not known after a restart")
 	}
 	h.clock.advance(access.SessionLife)
-	if known(porter) {
-		t.Error("the address is known for more than 30 days")
+	if h.knows(porter, mine) {
+		t.Error("the device is known for more than 30 days")
+	}
+	h.Prune(context.Background())
+	h.ok(h.RemoveAccount(context.Background(), admin(), porter))
+	h.add(porter)
+	if h.knows(porter, mine) || len(h.store.known) != 0 {
+		t.Errorf("%d devices of the account that was removed (%s)", len(h.store.known), porters.ID)
 	}
 }
 
-// A user with many addresses makes no more than a bounded number of them known.
-func TestService_Login_knownAddressesBounded(t *testing.T) {
+// A known device keeps its secret.
+func TestService_Login_deviceStays(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	mine := h.device(porter, address(1))
+	tokens, err := h.Login(t.Context(), porter, right, mine)
+	h.ok(err)
+	if tokens.Device != mine.Device || len(h.store.known) != 1 {
+		t.Errorf("%d devices are stored", len(h.store.known))
+	}
+}
+
+// Only a bounded number of devices is known for an account: the one that logged in least
+// recently is forgotten.
+func TestService_Login_devicesBounded(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	h.fakeHashing()
 	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
-	for i := range site.MaxLoginAddresses + 1 {
+	first := h.device(porter, address(1))
+	h.clock.advance(time.Minute)
+	second := h.device(porter, address(2))
+	h.clock.advance(time.Minute)
+	h.ok(h.tryOn(porter, right, first))
+	for i := range site.MaxLoginDevices - 1 {
 		h.clock.advance(time.Minute)
-		h.ok(h.try(porter, right, address(i)))
+		h.ok(h.try(porter, right, address(100+i)))
 	}
-	h.exhaust(porter, address(0))
-	h.is(h.try(porter, right, address(0)), fault.Throttled)
-	h.exhaust(porter, address(1))
-	h.ok(h.try(porter, right, address(1)))
+	if h.knows(porter, second) || !h.knows(porter, first) {
+		t.Error("the wrong device is forgotten")
+	}
 }
 
 // An administrator's change of the password clears every count.
@@ -270,12 +315,19 @@ func TestService_SetPassword_clearsCounts(t *testing.T) {
 	for i := range access.AddressBurst - access.AccountBurst {
 		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(1)), "Invalid credentials")
 	}
+	mine := h.device(porter, address(2))
+	for range access.AccountBurst {
+		h.refused(h.tryOn(porter, wrong, mine), "Invalid credentials")
+	}
 	h.ok(h.SetPassword(context.Background(), admin(), porter, "another good password"))
 	h.ok(h.try(porter, "another good password", address(1)))
+	h.refused(h.tryOn(porter, wrong, mine), "Invalid credentials")
+	h.exhaust(porter, address(2))
+	h.ok(h.tryOn(porter, "another good password", mine))
 }
 
-// A trusted client that fails seldom may log in as often as the bound of successes allows.
-func TestService_Login_trustedWithinBounds(t *testing.T) {
+// A client that fails seldom may log in as often as the bound of successes allows.
+func TestService_Login_withinBounds(t *testing.T) {
 	h := open(t)
 	h.fakeHashing()
 	h.add(porter)

@@ -269,13 +269,9 @@ func (g *Gateway) hashParams() access.Params {
 	return params
 }
 
-// Logins that wait leave room for unlocks among the requests in flight: those from the
-// network take less than half, and all less than two thirds. What is negative does not
-// compile.
-const (
-	_ = uint(kit.MaxRequests/2 - access.WaitingNetwork)
-	_ = uint(kit.MaxRequests*2/3 - access.Waiting)
-)
+// Logins that wait leave room for unlocks: they are less than half of the requests in
+// flight. What is negative does not compile.
+const _ = uint(kit.MaxRequests/2 - access.Waiting)
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
@@ -315,7 +311,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	})
 	g.http = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
-		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
+		Metrics: g.metrics, Gateway: g.id, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
 	g.console = console.Routes()
 	return nil

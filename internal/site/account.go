@@ -22,21 +22,21 @@ type Session struct {
 	Remote       string    `json:"remote"` // the address that logged in
 }
 
-// LoginAddress is a client address from which an account was logged in to.
-type LoginAddress struct {
+// LoginDevice is a device from which an account was logged in to.
+type LoginDevice struct {
 	Account AccountID
-	Remote  string    // as in a Session
-	Until   time.Time // when the newest of these sessions expires or would have
+	Sum     [32]byte  // the SHA-256 of its secret, which is never kept
+	Until   time.Time // when the newest of its sessions expires or would have
 }
 
-// MaxLoginAddresses is how many of them are kept for one account, the newest.
-const MaxLoginAddresses = 64
+// MaxLoginDevices is how many of them are kept for one account, the newest.
+const MaxLoginDevices = 256
 
 // Access is everything that decides who may, as it is stored, in any order.
 type Access struct {
 	Accounts []Account
 	Sessions []Session
-	Logins   []LoginAddress
+	Devices  []LoginDevice
 	Tokens   []Token
 	Grants   []Grant
 	Groups   []Group

@@ -17,7 +17,7 @@ func (db *DB) LoadAccess(ctx context.Context) (all site.Access, err error) {
 	errs := make([]error, 7)
 	all.Accounts, errs[0] = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
 	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, created, expires, clock_trusted, remote FROM session", scanSession)
-	all.Logins, errs[2] = query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
+	all.Devices, errs[2] = query(ctx, db, "SELECT account, sum, until FROM login_device", scanLoginDevice)
 	all.Tokens, errs[3] = query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
 		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
 	all.Grants, errs[4] = query(ctx, db, "SELECT account, account_group, station, station_group, from_time, until_time, hours, holidays FROM access_grant", scanGrant)
@@ -28,11 +28,13 @@ func (db *DB) LoadAccess(ctx context.Context) (all site.Access, err error) {
 	return all, errors.Join(errs...)
 }
 
-func scanLoginAddress(rows *sql.Rows) (k site.LoginAddress, err error) {
+func scanLoginDevice(rows *sql.Rows) (d site.LoginDevice, err error) {
 	var until int64
-	err = rows.Scan(&k.Account, &k.Remote, &until)
-	k.Until = fromMillis(until)
-	return k, err
+	var sum []byte
+	err = rows.Scan(&d.Account, &sum, &until)
+	copy(d.Sum[:], sum)
+	d.Until = fromMillis(until)
+	return d, err
 }
 
 func scanAccount(rows *sql.Rows) (a site.Account, err error) {
@@ -102,21 +104,21 @@ func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, from, to s
 	})
 }
 
-// AddSession keeps a new session with its client address, and ends the evicted ones.
-func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.SessionID, r site.Record) error {
+// AddSession keeps a new session and its device, and ends the evicted ones.
+func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, evicted []site.SessionID, r site.Record) error {
 	return db.change(ctx, len(evicted) > 0, func(t *transaction) error {
 		if err := t.dropSessions(evicted); err != nil {
 			return err
 		}
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote)
-		if err == nil && s.Remote != "" {
-			_, err = t.exec(`INSERT INTO login_address (account, remote, until) VALUES (?, ?, ?)
-				ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`, string(s.Account), s.Remote, toMillis(s.Expires.Time))
+		if err == nil {
+			_, err = t.exec(`INSERT INTO login_device (account, sum, until) VALUES (?, ?, ?)
+				ON CONFLICT (account, sum) DO UPDATE SET until = excluded.until`, string(s.Account), device[:], toMillis(s.Expires.Time))
 		}
-		if err == nil && s.Remote != "" { // of the account's addresses the newest are kept
-			_, err = t.exec(`DELETE FROM login_address WHERE account = ?1 AND remote NOT IN
-				(SELECT remote FROM login_address WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`, string(s.Account), site.MaxLoginAddresses)
+		if err == nil { // of the account's devices the newest are kept
+			_, err = t.exec(`DELETE FROM login_device WHERE account = ?1 AND sum NOT IN
+				(SELECT sum FROM login_device WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`, string(s.Account), site.MaxLoginDevices)
 		}
 		return err
 	}, r)
@@ -136,8 +138,7 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 	return nil
 }
 
-// DropExpired forgets the sessions, and client addresses of logins, that expired before
-// now. Where none did, the copy is not written again: when a token was used is not worth
+// DropExpired forgets the sessions and devices that expired before now. Where none did, the copy is not written again: when a token was used is not worth
 // it.
 func (db *DB) DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error {
 	var dropped int64
@@ -147,12 +148,12 @@ func (db *DB) DropExpired(ctx context.Context, now time.Time, uses map[site.Acco
 				return err
 			}
 		}
-		addresses, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now))
+		devices, err := t.exec("DELETE FROM login_device WHERE until <= ?", toMillis(now))
 		if err != nil {
 			return err
 		}
 		sessions, err := t.exec("DELETE FROM session WHERE expires <= ?", toMillis(now))
-		if dropped = addresses + sessions; err != nil || dropped == 0 {
+		if dropped = devices + sessions; err != nil || dropped == 0 {
 			return err
 		}
 		return t.renewVersion()

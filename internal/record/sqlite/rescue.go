@@ -181,7 +181,7 @@ func (r *rescuer) saveTables(ctx context.Context) (err error) {
 	}
 	// What is lost of these costs no access, as the age of the copy may.
 	unsound = slices.DeleteFunc(unsound, func(table string) bool {
-		return table == "station_states" || table == "login_address" || table == tableBattery
+		return table == "station_states" || table == "login_device" || table == tableBattery
 	})
 	switch {
 	case len(unsound) == 0 && !r.distrusts(ctx):

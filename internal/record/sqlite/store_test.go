@@ -54,7 +54,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 			t.Fatal(what, err)
 		}
 	}
-	if err := db.AddSession(ctx, session, nil, record(site.KindLogin)); err != nil {
+	if err := db.AddSession(ctx, session, [32]byte{}, nil, record(site.KindLogin)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Amend(ctx, []site.Amendment{{PutGrant: &grant, Record: record(site.KindGranted)}}); err != nil {
@@ -121,7 +121,7 @@ func TestDB_store_refusals(t *testing.T) {
 		"remove no station":  {db.Amend(ctx, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
 		"grant to nobody":    {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
 		"grant of nothing":   {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
-		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, nil, record("x")), fault.NotFound},
+		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, nil, record("x")), fault.NotFound},
 	} {
 		if !fault.Is(c.err, c.kind) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.kind)
@@ -152,9 +152,9 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
 		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
 		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
-		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, nil, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, []site.SessionID{"s-1"}, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, []site.SessionID{"s-1"}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, nil, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20), nil),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
@@ -231,7 +231,7 @@ func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
 	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10)), Remote: "192.0.2.1"}
 	if err := errors.Join(db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
-		db.AddSession(t.Context(), s, nil, record(site.KindLogin))); err != nil {
+		db.AddSession(t.Context(), s, [32]byte{}, nil, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -249,45 +249,43 @@ func TestDB_DropExpired_version(t *testing.T) {
 	}
 }
 
-// The client addresses of logins outlive their sessions, until those would have expired;
-// of an account the newest are kept.
-func TestDB_LoadAccess_logins(t *testing.T) {
+// The devices of logins outlive their sessions, until those would have expired; of an
+// account the newest are kept.
+func TestDB_LoadAccess_devices(t *testing.T) {
 	db, _, _ := filled(t)
 	defer func() { _ = db.Close() }()
 	ctx := t.Context()
 	if err := db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "porter@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
 		t.Fatal(err)
 	}
-	add := func(id string, remote string, expires int64) {
+	device := func(n int64) [32]byte { return [32]byte([]byte(fmt.Sprintf("device %025d", n))) }
+	add := func(n, expires int64) {
 		t.Helper()
-		s := site.Session{ID: site.SessionID(id), Account: "a-1", Refresh: [32]byte([]byte(fmt.Sprintf("%032s", id))), Expires: site.At(at(expires)), Remote: remote}
-		if err := errors.Join(db.AddSession(ctx, s, nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
+		s := site.Session{ID: "k", Account: "a-1", Expires: site.At(at(expires))}
+		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := func(all ...site.LoginAddress) {
+	want := func(all ...site.LoginDevice) {
 		t.Helper()
-		stored, err := db.LoadAccess(ctx)
-		got := stored.Logins
-		if err != nil || !reflect.DeepEqual(got, all) {
-			t.Errorf("got %v, %v; want %v", got, err, all)
+		if got, err := db.LoadAccess(ctx); err != nil || !slices.Equal(got.Devices, all) {
+			t.Errorf("got %v, %v; want %v", got.Devices, err, all)
 		}
 	}
-	add("k-0", "", 1000)
 	want()
-	add("k-1", "192.0.2.1", 1000)
-	add("k-2", "fe80::1%eth0", 1500)
-	add("k-3", "192.0.2.1", 2000)
-	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)}, site.LoginAddress{Account: "a-1", Remote: "fe80::1%eth0", Until: at(1500)})
+	add(1, 1000)
+	add(2, 1500)
+	add(1, 2000)
+	want(site.LoginDevice{Account: "a-1", Sum: device(1), Until: at(2000)}, site.LoginDevice{Account: "a-1", Sum: device(2), Until: at(1500)})
 	if err := db.DropExpired(ctx, at(1500), nil); err != nil {
 		t.Fatal(err)
 	}
-	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)})
-	for i := range int64(site.MaxLoginAddresses) {
-		add(fmt.Sprint("m-", i), fmt.Sprintf("10.0.0.%d", i), 3000+i)
+	want(site.LoginDevice{Account: "a-1", Sum: device(1), Until: at(2000)})
+	for i := range int64(site.MaxLoginDevices) {
+		add(100+i, 3000+i)
 	}
-	if got, err := db.LoadAccess(ctx); err != nil || len(got.Logins) != site.MaxLoginAddresses || got.Logins[0].Remote == "192.0.2.1" {
-		t.Errorf("%d addresses, %v", len(got.Logins), err)
+	if got, err := db.LoadAccess(ctx); err != nil || len(got.Devices) != site.MaxLoginDevices || got.Devices[0].Sum == device(1) {
+		t.Errorf("%d devices, %v", len(got.Devices), err)
 	}
 	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,11 +90,29 @@ func throttledGateway(t *testing.T) *gatewaytest.Program {
 	return p
 }
 
+// deviceAt returns a client that keeps cookies.
+func deviceAt(t *testing.T, from string) phone {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := phoneAt(from)
+	p.Jar = jar
+	return p
+}
+
 // owner logs in with the right password and requires that it is taken, at once or, with
 // patient, when the gateway said to come back.
 func owner(t *testing.T, from, at string, patient bool) {
 	t.Helper()
-	ctx, p := await.Context(t), phoneAt(from)
+	phoneAt(from).owner(t, from, at, patient)
+}
+
+// owner is the same for a client.
+func (p phone) owner(t *testing.T, from, at string, patient bool) {
+	t.Helper()
+	ctx := await.Context(t)
 	for {
 		status, retry := p.login(ctx, at, gatewaytest.Email, gatewaytest.Password)
 		if status == http.StatusOK {
@@ -138,7 +157,8 @@ func TestAttack_login(t *testing.T) {
 		return
 	}
 	p := throttledGateway(t)
-	owner(t, "10.66.1.1", gateIPv4, false) // which makes the address known
+	known := deviceAt(t, "10.66.1.1")
+	known.owner(t, "10.66.1.1", gateIPv4, false)
 
 	fail := func(from, at, email string) (status int) {
 		status, _ = phoneAt(from).login(t.Context(), at, email, wrongPassword)
@@ -153,7 +173,7 @@ func TestAttack_login(t *testing.T) {
 		fail(fmt.Sprintf("10.66.2.%d", i%5), gateIPv4, gatewaytest.Email)
 	}
 	owner(t, "10.66.3.1", gateIPv4, false)
-	owner(t, "10.66.1.1", gateIPv4, false)
+	known.owner(t, "10.66.1.1", gateIPv4, false)
 
 	lockOut := func(from, at string) {
 		tries, began := 0, time.Now()
@@ -166,7 +186,8 @@ func TestAttack_login(t *testing.T) {
 		}
 	}
 	lockOut(gateLocal, gateLocal) // wrong passwords over loopback are refused too
-	owner(t, gateLocal, gateLocal, false)
+	lockOut("10.66.1.1", gateIPv4)
+	known.owner(t, "10.66.1.1", gateIPv4, false)
 
 	lockOut("10.66.4.1", gateIPv4) // by its owner's own mistakes, until the administrator helps
 	if _, err := p.Admin.SetPassword(t.Context(), gatewaytest.Email, gatewaytest.Password); err != nil {
@@ -175,8 +196,8 @@ func TestAttack_login(t *testing.T) {
 	owner(t, "10.66.4.1", gateIPv4, false)
 }
 
-// Floods of logins, while which the owner comes in from a known address at once, over
-// loopback too, and from a new one when told to come back.
+// Floods of logins, while which the owner comes in from a known device at once, also at the
+// address of the flood and over loopback, and from a new one when told to come back.
 func TestAttack_loginFlood(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Binary(t)
@@ -184,7 +205,18 @@ func TestAttack_loginFlood(t *testing.T) {
 		return
 	}
 	throttledGateway(t)
-	owner(t, "10.66.1.1", gateIPv4, false)
+	known := map[string]phone{"10.66.1.1": {}, "10.66.9.1": {}, gateLocal: {}}
+	hosts := func(from string) (gateway string) {
+		if from == gateLocal {
+			return gateLocal
+		}
+		return gateIPv4
+	}
+	for from := range known {
+		known[from] = deviceAt(t, from)
+		known[from].owner(t, from, hosts(from), false)
+	}
+	local := phoneAt(gateLocal)
 	users := make([]phone, 100)
 	for i := range users {
 		users[i] = phoneAt(fmt.Sprintf("10.66.9.%d", i%40))
@@ -196,11 +228,18 @@ func TestAttack_loginFlood(t *testing.T) {
 		"wrong passwords from 40 addresses": func(ctx context.Context, i, round int) {
 			users[i].login(ctx, gateIPv4, fmt.Sprintf("u%d.%d@example.test", i, round), wrongPassword)
 		},
+		"wrong passwords of the owner from one address": func(ctx context.Context, _, _ int) {
+			users[1].login(ctx, gateIPv4, gatewaytest.Email, wrongPassword)
+		},
+		"wrong passwords of the owner over loopback": func(ctx context.Context, _, _ int) {
+			local.login(ctx, gateLocal, gatewaytest.Email, wrongPassword)
+		},
 	} {
 		stop := flood(t, len(users), attack)
 		for range 5 {
-			owner(t, "10.66.1.1", gateIPv4, false)
-			owner(t, gateLocal, gateLocal, false)
+			for from, p := range known {
+				p.owner(t, from, hosts(from), false)
+			}
 		}
 		owner(t, fmt.Sprintf("10.66.5.%d", len(name)), gateIPv4, true)
 		if t.Failed() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -93,7 +94,7 @@ func TestHandler_webDoorCloses(t *testing.T) {
 func TestHandler_crossOrigin(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)
-	tokens, err := h.access.Login(t.Context(), chief, password, netip.MustParseAddr("192.0.2.1"))
+	tokens, err := h.access.Login(t.Context(), chief, password, access.Client{Remote: netip.MustParseAddr("192.0.2.1")})
 	h.must(err)
 	r := h.web(http.MethodPost, "/admin/v1/accounts/"+chief+"/revoke", "")
 	r.Host = "192.0.2.2"

@@ -179,7 +179,7 @@ func (h *house) want(got answer, status int, body string) {
 // token logs an account in.
 func (h *house) token(email string) string {
 	h.t.Helper()
-	tokens, err := h.access.Login(h.t.Context(), email, password, netip.MustParseAddr("192.0.2.1"))
+	tokens, err := h.access.Login(h.t.Context(), email, password, access.Client{Remote: netip.MustParseAddr("192.0.2.1")})
 	h.must(err)
 	return tokens.Access.Reveal()
 }
@@ -409,7 +409,7 @@ func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
 func (s *store) LoadAccess(context.Context) (site.Access, error) { return site.Access{}, nil }
 
-func (s *store) AddSession(_ context.Context, _ site.Session, _ []site.SessionID, r site.Record) error {
+func (s *store) AddSession(_ context.Context, _ site.Session, _ [32]byte, _ []site.SessionID, r site.Record) error {
 	return s.note(r)
 }
 

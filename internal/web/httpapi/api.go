@@ -16,7 +16,7 @@ import (
 // Every method is safe for concurrent use.
 type Access interface {
 	// Login makes a session. Errors: Unauthenticated, Throttled, Unavailable.
-	Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (access.Tokens, error)
+	Login(ctx context.Context, email string, password site.Secret, from access.Client) (access.Tokens, error)
 	// Refresh returns a new access token. Errors: Unauthenticated.
 	Refresh(ctx context.Context, refresh site.Secret) (site.Secret, error)
 	// Authenticate returns who holds an access token or an integration token. Quick.
@@ -102,6 +102,7 @@ type Config struct {
 	Clock    site.Clock
 	Health   *health.Registry
 	Metrics  *metric.Registry
+	Gateway  site.GatewayID
 	Boot     site.BootID // part of the ids of events
 	Setup    Setup       // nil: there is nothing to set up
 	Name     string      // of the gateway on the network

@@ -38,7 +38,8 @@ func (a *API) login(x *kit.Exchange) error {
 	return x.Encode(http.StatusOK, tokenPair{tokens.Access.Reveal(), tokens.Refresh.Reveal()})
 }
 
-// logIn returns the tokens of a session for the e-mail address and password in the body.
+// logIn returns the tokens of a session for the e-mail address and password in the body, and
+// has the client keep the secret of its device (contract, section 1).
 func (a *API) logIn(x *kit.Exchange) (access.Tokens, error) {
 	given, err := x.Req.Need("email", "password")
 	if err != nil {
@@ -46,10 +47,15 @@ func (a *API) logIn(x *kit.Exchange) (access.Tokens, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
 	defer cancel()
-	remote := x.Req.Remote()
-	return kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
-		return a.Access.Login(ctx, given[0], site.Secret(given[1]), remote)
+	cookie := "gatehouse-device-" + string(a.Gateway)
+	from := access.Client{Remote: x.Req.Remote(), Device: x.Cookie(cookie)}
+	tokens, err := kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
+		return a.Access.Login(ctx, given[0], site.Secret(given[1]), from)
 	})
+	if err == nil {
+		x.SetCookie(cookie, tokens.Device, cookieLife)
+	}
+	return tokens, err
 }
 
 // refresh creates an access token from a refresh token.

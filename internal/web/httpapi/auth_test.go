@@ -4,23 +4,51 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 const goodLogin = `{"email":"` + email + `","password":"` + password + `"}`
 
 func TestLogin(t *testing.T) {
 	w := newWorld(t)
-	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin}).
-		want(t, 200, `{"accessToken":"`+accessToken+`","refreshToken":"`+refreshToken+`"}`)
-	if got := w.access.remote.String(); got != "127.0.0.1" {
-		t.Errorf("the login came from %s", got)
+	got := w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+	got.want(t, 200, `{"accessToken":"`+accessToken+`","refreshToken":"`+refreshToken+`"}`)
+	if from := w.access.from; from != (access.Client{Remote: netip.MustParseAddr("127.0.0.1")}) {
+		t.Errorf("the login came from %v", from)
+	}
+	if got := cookies(got); got != device+"; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict" {
+		t.Errorf("the cookies are %q", got)
 	}
 }
+
+// A login shows the device's secret, if it is one cookie of this gateway's name.
+func TestLogin_device(t *testing.T) {
+	w := newWorld(t)
+	for cookie, shown := range map[string]site.Secret{
+		device:                 deviceSecret,
+		device + "; " + device: "",
+		"gatehouse-device=x":   "",
+		"gatehouse-device-" + string(boot) + "=x": "",
+	} {
+		w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin, header: map[string]string{"Cookie": cookie}})
+		if got := w.access.from.Device; got != shown {
+			t.Errorf("%s shows %q", cookie, got.Reveal())
+		}
+		if strings.Contains(w.logs.String(), deviceSecret) {
+			t.Fatal("the log has the secret")
+		}
+	}
+}
+
+// cookies returns what an answer has the client keep.
+func cookies(r response) string { return strings.Join(r.header.Values("Set-Cookie"), " | ") }
 
 func TestLogin_wrongCredentials(t *testing.T) {
 	w := newWorld(t)
@@ -30,7 +58,11 @@ func TestLogin_wrongCredentials(t *testing.T) {
 		`{"email":"not an address","password":"x"}`,
 		`{"email":"a\u0000b","password":"\ud800"}`,
 	} {
-		w.do(request{method: "POST", path: "/v1/auth/login", body: body}).want(t, 401, message("Invalid credentials"))
+		got := w.do(request{method: "POST", path: "/v1/auth/login", body: body, header: map[string]string{"Cookie": device}})
+		got.want(t, 401, message("Invalid credentials"))
+		if cookies(got) != "" {
+			t.Error("it sets a cookie")
+		}
 	}
 }
 

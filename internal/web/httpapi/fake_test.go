@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +24,8 @@ const (
 	endingAccess  = "canaryHead.canaryEnding.canarySum"
 	otherAccess   = "canaryHead.canaryOther.canarySum"
 	refreshToken  = "0a5cafe0-0000-4000-8000-000000000001"
+	deviceSecret  = "ZGV2aWNl"
+	gatewayID     = site.GatewayID("7f8d3a52-5a0e-4a53-9a1c-0a4a1f6a2f10")
 	stationToken  = "canary-station-token"
 	hiddenToken   = "canary-hidden-station"
 	unknownToken  = "canary-unknown-station"
@@ -51,7 +52,7 @@ type fakeAccess struct {
 	fail     error                               // what every method but Authenticate answers, if set
 	auth     error                               // what Authenticate answers, if set
 	panics   any                                 // what Login panics with, if set
-	remote   netip.Addr
+	from     access.Client                       // of the last login
 	ended    []string
 	leaving  bool // whether the context of the last end had ended already
 }
@@ -73,10 +74,10 @@ func (f *fakeAccess) with(change func()) {
 	change()
 }
 
-func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, remote netip.Addr) (access.Tokens, error) {
+func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, from access.Client) (access.Tokens, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.remote = remote
+	f.from = from
 	switch {
 	case f.panics != nil:
 		panic(f.panics)
@@ -85,7 +86,7 @@ func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, rem
 	case mail != email || pass != password:
 		return access.Tokens{}, fault.New(fault.Unauthenticated, "Invalid credentials")
 	}
-	return access.Tokens{Access: accessToken, Refresh: refreshToken}, nil
+	return access.Tokens{Access: accessToken, Refresh: refreshToken, Device: deviceSecret}, nil
 }
 
 func (f *fakeAccess) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {

@@ -8,8 +8,8 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// cookieLife is how long a browser keeps the cookie of a session: as long as the session
-// lives (specification, "Limits").
+// cookieLife is how long a client keeps the cookies of a session and of its device: as long
+// as the session lives (specification, "Limits").
 const cookieLife = 30 * 24 * time.Hour
 
 // signedIn is the account behind a session.
@@ -26,13 +26,13 @@ func (a *API) signIn(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.Req.Actor, err = a.Access.AuthenticateRefresh(x.Cookie()); err == nil {
+	if x.Req.Actor, err = a.Access.AuthenticateRefresh(x.Cookie(x.SessionCookie())); err == nil {
 		_ = a.endSession(x, false) // it has ended, even if that is not stored yet
 	}
 	if x.Req.Actor, err = a.Access.AuthenticateRefresh(tokens.Refresh); err != nil {
 		return err // it has ended meanwhile
 	}
-	x.SetCookie(tokens.Refresh, cookieLife)
+	x.SetCookie(x.SessionCookie(), tokens.Refresh, cookieLife)
 	return a.showSession(x)
 }
 
@@ -47,6 +47,6 @@ func (a *API) signOut(x *kit.Exchange) error {
 	if err := a.endSession(x, false); err != nil {
 		return err
 	}
-	x.ClearCookie()
+	x.ClearCookie(x.SessionCookie())
 	return x.Encode(http.StatusNoContent, nil)
 }

@@ -15,6 +15,7 @@ const (
 	signedIn    = `{"accountId":"` + string(account) + `","email":"` + email + `","admin":false}`
 	secure      = "__Host-gatehouse=" + refreshToken
 	plain       = "gatehouse=" + refreshToken
+	device      = "gatehouse-device-" + string(gatewayID) + "=" + deviceSecret
 	anyOrigin   = `{"message":"Forbidden: a page of another origin sent this"}`
 	noHost      = `{"message":"This gateway does not know the name in the address: use its IP address or its own name, which \"name\" in the configuration sets"}`
 	clearText   = `{"message":"The password would cross the network in clear text: use https, or the gateway's own machine"}`
@@ -64,8 +65,9 @@ func TestSession(t *testing.T) {
 	w := newWorld(t)
 	in := w.visit(visit{method: "POST", path: sessionPath, body: goodLogin})
 	in.want(t, 200, signedIn)
-	if got, want := in.header.Get("Set-Cookie"), secure+"; Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=Strict"; got != want {
-		t.Errorf("the cookie is %q, want %q", got, want)
+	const kept = "; Path=/; Max-Age=2592000; HttpOnly; Secure; SameSite=Strict"
+	if got, want := cookies(in), device+kept+" | "+secure+kept; got != want {
+		t.Errorf("the cookies are %q, want %q", got, want)
 	}
 	w.visit(visit{method: "GET", path: sessionPath, header: header("Cookie", secure)}).want(t, 200, signedIn)
 	w.visit(visit{method: "HEAD", path: sessionPath, header: header("Cookie", secure)}).want(t, 200, signedIn) // a recorder keeps it
@@ -82,8 +84,8 @@ func TestSession(t *testing.T) {
 	if got := strings.Join(w.access.ended, ","); got != "session "+string(session)+",session by refresh" {
 		t.Errorf("ended %s", got)
 	}
-	if strings.Contains(w.logs.String(), refreshToken) {
-		t.Error("the log has the token of the session")
+	if strings.Contains(w.logs.String(), refreshToken) || strings.Contains(w.logs.String(), deviceSecret) {
+		t.Error("the log has a secret")
 	}
 }
 
@@ -93,8 +95,9 @@ func TestSession_plain(t *testing.T) {
 	const here = "127.0.0.1:5555"
 	in := w.visit(visit{method: "POST", path: sessionPath, body: goodLogin, plain: true, remote: here})
 	in.want(t, 200, signedIn)
-	if got, want := in.header.Get("Set-Cookie"), plain+"; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"; got != want {
-		t.Errorf("the cookie is %q, want %q", got, want)
+	const kept = "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"
+	if got, want := cookies(in), device+kept+" | "+plain+kept; got != want {
+		t.Errorf("the cookies are %q, want %q", got, want)
 	}
 	known := header("Cookie", plain)
 	w.visit(visit{method: "GET", path: sessionPath, header: known, plain: true, remote: here}).want(t, 200, signedIn)
@@ -181,8 +184,8 @@ func TestSession_fixation(t *testing.T) {
 	planted := header("Cookie", "__Host-gatehouse=0a5cafe0-0000-4000-8000-000000000009")
 	got := w.visit(visit{method: "POST", path: sessionPath, body: goodLogin, header: planted})
 	got.want(t, 200, signedIn)
-	if cookie := got.header.Get("Set-Cookie"); !strings.HasPrefix(cookie, secure+";") {
-		t.Errorf("the cookie is %q", cookie)
+	if got := cookies(got); !strings.Contains(got, " | "+secure+";") {
+		t.Errorf("the cookies are %q", got)
 	}
 }
 

@@ -78,7 +78,7 @@ func newAPI(t testing.TB, level slog.Level) *world {
 	names := func() []string { return []string{"Gate.local", "*.doors.example.test"} }
 	w.web = kit.New(kit.Config{Metrics: w.metrics, Names: names, Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level}))})
 	w.api = httpapi.New(httpapi.Config{
-		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Clock: clock{}, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
+		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Clock: clock{}, Health: w.health, Metrics: w.metrics, Gateway: gatewayID, Boot: boot, Setup: w.setup,
 		Name: "gate",
 	})
 	return w

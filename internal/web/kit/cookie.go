@@ -14,7 +14,7 @@ import (
 func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	byToken := Bearer(bearer)
 	return func(x *Exchange) (site.Actor, error) {
-		cookie := x.Cookie()
+		cookie := x.Cookie(x.SessionCookie())
 		if x.Req.HasAuthorization() || cookie == "" {
 			return byToken(x)
 		}
@@ -25,35 +25,35 @@ func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	}
 }
 
-// cookieName returns the name of the cookie. Over TLS its prefix has the browser refuse
-// one that another host or a plain connection sets (RFC 6265bis, 4.1.3.2).
-func (x *Exchange) cookieName() string {
+// SessionCookie returns the name of the cookie of a session. Over TLS its prefix has the
+// browser refuse one that another host or a plain connection sets (RFC 6265bis, 4.1.3.2).
+func (x *Exchange) SessionCookie() string {
 	if x.Req.TLS {
 		return "__Host-gatehouse"
 	}
 	return "gatehouse"
 }
 
-// Cookie returns the value of the cookie of a session, "" without one. A request with
+// Cookie returns the value of the cookie of that name, "" without one. A request with
 // several has none: which one counts would be a guess.
-func (x *Exchange) Cookie() site.Secret {
-	if all := x.Req.CookiesNamed(x.cookieName()); len(all) == 1 {
+func (x *Exchange) Cookie(name string) site.Secret {
+	if all := x.Req.CookiesNamed(name); len(all) == 1 {
 		return site.Secret(all[0].Value)
 	}
 	return ""
 }
 
-// SetCookie has the browser keep a session for as long as life, and no page read it.
-func (x *Exchange) SetCookie(session site.Secret, life time.Duration) {
-	x.writeCookie(session.Reveal(), int(life/time.Second))
+// SetCookie has the client keep a cookie for as long as life, and no page read it.
+func (x *Exchange) SetCookie(name string, value site.Secret, life time.Duration) {
+	x.writeCookie(name, value.Reveal(), int(life/time.Second))
 }
 
-// ClearCookie has the browser forget the session.
-func (x *Exchange) ClearCookie() { x.writeCookie("", -1) }
+// ClearCookie has the client forget a cookie.
+func (x *Exchange) ClearCookie(name string) { x.writeCookie(name, "", -1) }
 
-func (x *Exchange) writeCookie(value string, age int) {
+func (x *Exchange) writeCookie(name, value string, age int) {
 	http.SetCookie(x, &http.Cookie{ //nolint:gosec // without Secure on plain HTTP, where it serves this machine alone
-		Name: x.cookieName(), Value: value, Path: "/", MaxAge: age,
+		Name: name, Value: value, Path: "/", MaxAge: age,
 		Secure: x.Req.TLS, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
