@@ -26,6 +26,7 @@ type Client struct {
 type Tokens struct {
 	Access  site.Secret // a JWT; see [Service.Authenticate]
 	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
+	Cookie  site.Secret // what a browser keeps instead; see [Service.AuthenticateCookie]
 	Device  site.Secret // what the client shows at its next login, for as long as a session lives
 }
 
@@ -114,7 +115,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 		return Tokens{}, err
 	}
 	s.log.Info("session opened", "account", account.ID, "session", session.ID, "remote", session.Remote)
-	return Tokens{Access: access, Refresh: refresh, Device: a.device.secret}, nil
+	return Tokens{Access: access, Refresh: refresh, Cookie: cookie, Device: a.device.secret}, nil
 }
 
 // begin stores a session that begins now and its device, then enters them in memory. It

@@ -15,7 +15,16 @@ import (
 // [Service.AuthenticateToRevoke] does of an access token: Unauthenticated when there is no
 // such session.
 func (s *Service) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
-	return s.authenticateRefresh(refresh, true)
+	cookie, ok := cookieOf(refresh)
+	if !ok {
+		return site.Actor{}, errToken
+	}
+	return s.CookieToRevoke(cookie)
+}
+
+// CookieToRevoke is [Service.RefreshToRevoke] for the cookie of a session.
+func (s *Service) CookieToRevoke(cookie site.Secret) (site.Actor, error) {
+	return s.authenticateCookie(cookie, true)
 }
 
 // Revoke ends the session of by, or with all every session of its account. They are

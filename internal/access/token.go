@@ -76,17 +76,15 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	return b, true
 }
 
-// AuthenticateRefresh returns who holds a refresh token, as [Service.Authenticate] does of
-// an access token.
-func (s *Service) AuthenticateRefresh(refresh site.Secret) (site.Actor, error) {
-	return s.authenticateRefresh(refresh, false)
+// AuthenticateCookie returns who holds the cookie of a session, as [Service.Authenticate]
+// does of an access token.
+func (s *Service) AuthenticateCookie(cookie site.Secret) (site.Actor, error) {
+	return s.authenticateCookie(cookie, false)
 }
 
-func (s *Service) authenticateRefresh(refresh site.Secret, ending bool) (site.Actor, error) {
-	if cookie, ok := cookieOf(refresh); ok {
-		if _, actor, ok := s.dir.bySession(idOf(sidOf(cookie)), s.clock.Now(), ending); ok {
-			return actor, nil
-		}
+func (s *Service) authenticateCookie(cookie site.Secret, ending bool) (site.Actor, error) {
+	if _, actor, ok := s.dir.bySession(idOf(sidOf(cookie)), s.clock.Now(), ending); ok {
+		return actor, nil
 	}
 	return site.Actor{}, errToken
 }

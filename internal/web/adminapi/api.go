@@ -48,6 +48,7 @@ type Timekeeper interface {
 
 // Config is what an [API] needs; everything is required.
 type Config struct {
+	Gateway    site.GatewayID
 	Access     *access.Service
 	Stations   *station.Service
 	Journal    Journal

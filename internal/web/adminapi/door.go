@@ -24,7 +24,7 @@ func (a *API) guard(door Door) kit.Guard {
 	if door == Socket {
 		return a.admitPeer
 	}
-	session := kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
+	session := kit.Session(a.Gateway, a.Access.Authenticate, a.Access.AuthenticateCookie)
 	return func(x *kit.Exchange) (site.Actor, error) {
 		by, err := session(x)
 		if err != nil {

@@ -98,7 +98,7 @@ func TestHandler_crossOrigin(t *testing.T) {
 	h.must(err)
 	r := h.web(http.MethodPost, "/admin/v1/accounts/"+chief+"/revoke", "")
 	r.Host = "192.0.2.2"
-	r.Header.Set("Cookie", "__Host-gatehouse="+tokens.Refresh.Reveal())
+	r.Header.Set("Cookie", "__Host-gatehouse-gateway="+tokens.Cookie.Reveal())
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	h.want(h.send(adminapi.Web, r), 403, `{"message":"Forbidden: a page of another origin sent this"}`)
 	if h.access.SessionCount() != 1 {

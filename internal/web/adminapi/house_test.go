@@ -99,7 +99,8 @@ func (h *house) handler(door adminapi.Door) http.Handler {
 
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
-		Access: h.access, Stations: h.stations, Subscribed: func(site.StationID) bool { return true }, Unlock: h.unlocker.Unlock, Journal: h.journal,
+		Gateway: "gateway",
+		Access:  h.access, Stations: h.stations, Subscribed: func(site.StationID) bool { return true }, Unlock: h.unlocker.Unlock, Journal: h.journal,
 		Apply: h.provisioner.Apply, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup,
 		SealedBackup: h.takeSealedBackup, Restart: h.restart, Updates: h.updates, Uploads: h.uploads,
 		Zone: func() *time.Location { return time.UTC }, Logger: log,

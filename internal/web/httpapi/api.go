@@ -22,14 +22,16 @@ type Access interface {
 	// Authenticate returns who holds an access token or an integration token. Quick.
 	// Errors: Unauthenticated.
 	Authenticate(token site.Secret) (site.Actor, error)
-	// AuthenticateRefresh returns who holds a refresh token. Quick. Errors:
+	// AuthenticateCookie returns who holds the cookie of a session. Quick. Errors:
 	// Unauthenticated.
-	AuthenticateRefresh(refresh site.Secret) (site.Actor, error)
+	AuthenticateCookie(cookie site.Secret) (site.Actor, error)
 	// AuthenticateToRevoke is Authenticate for the revocations alone: it also takes the
 	// token of a session whose end could not be stored yet. Errors: Unauthenticated.
 	AuthenticateToRevoke(token site.Secret) (site.Actor, error)
 	// RefreshToRevoke is the same for a refresh token. Errors: Unauthenticated.
 	RefreshToRevoke(refresh site.Secret) (site.Actor, error)
+	// CookieToRevoke is the same for the cookie of a session. Errors: Unauthenticated.
+	CookieToRevoke(cookie site.Secret) (site.Actor, error)
 	// Revoke ends the session of an actor, or with all every one of its account. Errors:
 	// Unauthenticated, Unavailable.
 	Revoke(ctx context.Context, actor site.Actor, all bool) error

@@ -15,7 +15,7 @@
 //
 // POST /local/v1/session with {"email","password"} is a login like any other, whose
 // refresh token the browser keeps: 200 {"accountId","email","admin"} and a cookie that no
-// script reads, __Host-gatehouse over TLS, gatehouse on plain HTTP. It ends the session
+// script reads, __Host-gatehouse-ID over TLS, gatehouse-ID on plain HTTP. It ends the session
 // whose cookie that replaces. GET answers with the same or 401, DELETE ends the session:
 // 204. The cookie is for pages of this gateway:
 // every request with it, and the sign-in, must be addressed to an IP address, localhost or

@@ -24,6 +24,7 @@ const (
 	endingAccess  = "canaryHead.canaryEnding.canarySum"
 	otherAccess   = "canaryHead.canaryOther.canarySum"
 	refreshToken  = "0a5cafe0-0000-4000-8000-000000000001"
+	sessionCookie = "Y29va2ll"
 	deviceSecret  = "ZGV2aWNl"
 	gatewayID     = site.GatewayID("7f8d3a52-5a0e-4a53-9a1c-0a4a1f6a2f10")
 	stationToken  = "canary-station-token"
@@ -86,7 +87,7 @@ func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, fro
 	case mail != email || pass != password:
 		return access.Tokens{}, fault.New(fault.Unauthenticated, "Invalid credentials")
 	}
-	return access.Tokens{Access: accessToken, Refresh: refreshToken, Device: deviceSecret}, nil
+	return access.Tokens{Access: accessToken, Refresh: refreshToken, Cookie: sessionCookie, Device: deviceSecret}, nil
 }
 
 func (f *fakeAccess) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
@@ -132,10 +133,10 @@ func (f *fakeAccess) end(ctx context.Context, what string) error {
 	return nil
 }
 
-func (f *fakeAccess) AuthenticateRefresh(refresh site.Secret) (site.Actor, error) {
+func (f *fakeAccess) AuthenticateCookie(cookie site.Secret) (site.Actor, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if refresh != refreshToken || slices.Contains(f.ended, "session "+string(session)) {
+	if cookie != sessionCookie || slices.Contains(f.ended, "session "+string(session)) {
 		return site.Actor{}, errToken()
 	}
 	return site.Actor{Origin: site.Local, Account: account, Session: session, Email: email}, nil
@@ -146,6 +147,13 @@ func (f *fakeAccess) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
 		return site.Actor{}, errToken()
 	}
 	return site.Actor{Origin: site.Local, Account: "by refresh", Session: "by refresh", Email: email}, nil
+}
+
+func (f *fakeAccess) CookieToRevoke(cookie site.Secret) (site.Actor, error) {
+	if cookie != sessionCookie {
+		return site.Actor{}, errToken()
+	}
+	return site.Actor{Origin: site.Local, Account: "by cookie", Session: "by cookie", Email: email}, nil
 }
 
 func (f *fakeAccess) Revoke(ctx context.Context, actor site.Actor, all bool) error {

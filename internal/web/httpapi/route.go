@@ -16,8 +16,8 @@ type Options struct {
 func (a *API) Routes(o Options) []kit.Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	const debug, info = slog.LevelDebug, slog.LevelInfo
-	bearer, session := kit.Bearer(a.Access.Authenticate), kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
-	ending := kit.Session(a.Access.AuthenticateToRevoke, a.Access.RefreshToRevoke)
+	bearer, session := kit.Bearer(a.Access.Authenticate), kit.Session(a.Gateway, a.Access.Authenticate, a.Access.AuthenticateCookie)
+	ending := kit.Session(a.Gateway, a.Access.AuthenticateToRevoke, a.Access.CookieToRevoke)
 	routes := append(probes(a.Health), []kit.Route{
 		{Method: post, Pattern: "/v1/auth/login", Serve: a.login, JSON: true, Level: info},
 		{Method: post, Pattern: "/v1/auth/refresh", Serve: a.refresh, JSON: true, Level: debug},

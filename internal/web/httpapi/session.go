@@ -19,20 +19,21 @@ type signedIn struct {
 	Admin     bool           `json:"admin"`
 }
 
-// signIn is a login whose refresh token the browser keeps as a cookie. It ends the session
-// whose cookie that replaces, which nobody could sign out of any more.
+// signIn is a login whose session the browser keeps as a cookie, which is no refresh token.
+// It ends the session whose cookie that replaces, which nobody could sign out of any more.
 func (a *API) signIn(x *kit.Exchange) error {
 	tokens, err := a.logIn(x)
 	if err != nil {
 		return err
 	}
-	if x.Req.Actor, err = a.Access.AuthenticateRefresh(x.Cookie(x.SessionCookie())); err == nil {
+	name := x.SessionCookie(a.Gateway)
+	if x.Req.Actor, err = a.Access.AuthenticateCookie(x.Cookie(name)); err == nil {
 		_ = a.endSession(x, false) // it has ended, even if that is not stored yet
 	}
-	if x.Req.Actor, err = a.Access.AuthenticateRefresh(tokens.Refresh); err != nil {
+	if x.Req.Actor, err = a.Access.AuthenticateCookie(tokens.Cookie); err != nil {
 		return err // it has ended meanwhile
 	}
-	x.SetCookie(x.SessionCookie(), tokens.Refresh, cookieLife)
+	x.SetCookie(name, tokens.Cookie, cookieLife)
 	return a.showSession(x)
 }
 
@@ -47,6 +48,6 @@ func (a *API) signOut(x *kit.Exchange) error {
 	if err := a.endSession(x, false); err != nil {
 		return err
 	}
-	x.ClearCookie(x.SessionCookie())
+	x.ClearCookie(x.SessionCookie(a.Gateway))
 	return x.Encode(http.StatusNoContent, nil)
 }

@@ -13,8 +13,8 @@ import (
 const (
 	sessionPath = "/local/v1/session"
 	signedIn    = `{"accountId":"` + string(account) + `","email":"` + email + `","admin":false}`
-	secure      = "__Host-gatehouse=" + refreshToken
-	plain       = "gatehouse=" + refreshToken
+	secure      = "__Host-gatehouse-" + string(gatewayID) + "=" + sessionCookie
+	plain       = "gatehouse-" + string(gatewayID) + "=" + sessionCookie
 	device      = "gatehouse-device-" + string(gatewayID) + "=" + deviceSecret
 	anyOrigin   = `{"message":"Forbidden: a page of another origin sent this"}`
 	noHost      = `{"message":"This gateway does not know the name in the address: use its IP address or its own name, which \"name\" in the configuration sets"}`
@@ -76,15 +76,15 @@ func TestSession(t *testing.T) {
 	}
 	out := w.visit(visit{method: "DELETE", path: sessionPath, header: header("Authorization", "Bearer "+accessToken)})
 	out.want(t, 204, "")
-	if got, want := out.header.Get("Set-Cookie"), "__Host-gatehouse=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict"; got != want {
+	if got, want := out.header.Get("Set-Cookie"), "__Host-gatehouse-"+string(gatewayID)+"=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict"; got != want {
 		t.Errorf("the cookie is %q, want %q", got, want)
 	}
 	w.visit(visit{method: "GET", path: sessionPath, header: header("Cookie", secure)}).want(t, 401, badToken)
 	w.visit(visit{method: "DELETE", path: sessionPath, header: header("Cookie", secure)}).want(t, 204, "") // whose end could not be stored yet
-	if got := strings.Join(w.access.ended, ","); got != "session "+string(session)+",session by refresh" {
+	if got := strings.Join(w.access.ended, ","); got != "session "+string(session)+",session by cookie" {
 		t.Errorf("ended %s", got)
 	}
-	if strings.Contains(w.logs.String(), refreshToken) || strings.Contains(w.logs.String(), deviceSecret) {
+	if strings.Contains(w.logs.String(), sessionCookie) || strings.Contains(w.logs.String(), deviceSecret) {
 		t.Error("the log has a secret")
 	}
 }
@@ -138,7 +138,9 @@ func TestSession_foreignPages(t *testing.T) {
 		"two Cookie headers":        {visit{method: "GET", path: sessionPath, header: header("Cookie", secure, "Cookie", secure)}, 401, badToken},
 		"cookie and wrong token":    {visit{method: "GET", path: sessionPath, header: origin("Authorization", "Bearer x")}, 401, badToken},
 		"cookie and another scheme": {visit{method: "GET", path: sessionPath, header: origin("Authorization", "Basic eA==")}, 401, badToken},
-		"cookie that is no token":   {visit{method: "GET", path: sessionPath, header: header("Cookie", "__Host-gatehouse=x")}, 401, badToken},
+		"cookie that is no token":   {visit{method: "GET", path: sessionPath, header: header("Cookie", "__Host-gatehouse-"+string(gatewayID)+"=x")}, 401, badToken},
+		"refresh token as cookie":   {visit{method: "GET", path: sessionPath, header: header("Cookie", "__Host-gatehouse-"+string(gatewayID)+"="+refreshToken)}, 401, badToken},
+		"cookie of another gateway": {visit{method: "GET", path: sessionPath, header: header("Cookie", "__Host-gatehouse-"+string(boot)+"="+sessionCookie)}, 401, badToken},
 		"cookie of another name":    {visit{method: "GET", path: sessionPath, header: header("Cookie", plain)}, 401, badToken},
 		"v1 takes no cookie":        {visit{method: "GET", path: "/v1/stations/" + stationToken, header: origin()}, 401, badToken},
 		"v1 revokes by no cookie":   {visit{method: "POST", path: "/v1/auth/revoke", header: origin()}, 401, badToken},
@@ -181,7 +183,7 @@ func TestSession_ownPages(t *testing.T) {
 // A sign-in never takes up the session that the browser came with.
 func TestSession_fixation(t *testing.T) {
 	w := newWorld(t)
-	planted := header("Cookie", "__Host-gatehouse=0a5cafe0-0000-4000-8000-000000000009")
+	planted := header("Cookie", "__Host-gatehouse-"+string(gatewayID)+"=0a5cafe0")
 	got := w.visit(visit{method: "POST", path: sessionPath, body: goodLogin, header: planted})
 	got.want(t, 200, signedIn)
 	if got := cookies(got); !strings.Contains(got, " | "+secure+";") {

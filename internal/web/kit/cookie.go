@@ -7,14 +7,14 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Session returns a guard that admits whom bearer finds behind the access token of the
+// Session returns a guard of a gateway that admits whom bearer finds behind the access token of the
 // request. A request without an Authorization header may have the cookie of a session
 // instead, and is admitted as whom session finds behind that; then
 // [Exchange.CheckPage] applies.
-func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
+func Session(gateway site.GatewayID, bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	byToken := Bearer(bearer)
 	return func(x *Exchange) (site.Actor, error) {
-		cookie := x.Cookie(x.SessionCookie())
+		cookie := x.Cookie(x.SessionCookie(gateway))
 		if x.Req.HasAuthorization() || cookie == "" {
 			return byToken(x)
 		}
@@ -25,13 +25,15 @@ func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	}
 }
 
-// SessionCookie returns the name of the cookie of a session. Over TLS its prefix has the
-// browser refuse one that another host or a plain connection sets (RFC 6265bis, 4.1.3.2).
-func (x *Exchange) SessionCookie() string {
+// SessionCookie returns the name of the cookie of a session. It names the gateway, because a
+// browser shares cookies between all ports of a host. Over TLS its prefix has the browser
+// refuse one that another host or a plain connection sets (RFC 6265bis, 4.1.3.2).
+func (x *Exchange) SessionCookie(gateway site.GatewayID) string {
+	name := "gatehouse-" + string(gateway)
 	if x.Req.TLS {
-		return "__Host-gatehouse"
+		return "__Host-" + name
 	}
-	return "gatehouse"
+	return name
 }
 
 // Cookie returns the value of the cookie of that name, "" without one. A request with
