@@ -114,7 +114,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: remove, Pattern: "/stations/{station}", Serve: a.brief(none, a.removeStation)},
 		{Method: get, Pattern: "/stations/{station}/battery", Serve: a.brief(ok, a.battery)},
 		{Method: post, Pattern: "/stations/{station}/rotate", Serve: a.brief(ok, a.rotate)},
-		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
+		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock, Door: true},
 
 		{Method: post, Pattern: "/qr", Serve: a.brief(ok, reads(a.drawQR)), JSON: true},
 

@@ -110,7 +110,6 @@ func (a *API) unlock(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Opening()
 	answer, err := a.Unlock(x.Req.Context(), unlock.Request{
 		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: waitResult,
 		Accepted: x.Req.Start, Client: x,

@@ -54,7 +54,6 @@ func (a *API) open(x *kit.Exchange, waitResult bool) (unlock.Answer, error) {
 	}
 	st, _ := a.Stations.ByToken(site.Secret(x.Req.PathValue("station_token")))
 	lock, _ := site.ParseLockID(x.Req.PathValue("lock_id"))
-	x.Opening()
 	answer, err := a.Unlocker.Unlock(x.Req.Context(), unlock.Request{
 		Actor: x.Req.Actor, Station: st.ID, Lock: lock,
 		IdempotencyKey: key, WaitResult: waitResult, Accepted: x.Req.Start,

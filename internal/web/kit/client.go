@@ -20,7 +20,7 @@ const (
 // Heard returns when the gateway has heard from the client's kernel since the request, when
 // ctx ends, or at the deadline. After an outage that kernel sends the request alone, and the
 // end of its connection or of its stream, which the app closed long before, only when the
-// request is acknowledged. So Heard waits for one round trip from [Exchange.Opening] on, and
+// request is acknowledged. So Heard waits for one round trip from Exchange.opening on, and
 // until all that has arrived by then is read. It returns at once for a client on this
 // machine, and on a connection that is too young to bring an old request. Other requests and
 // handshakes wait no longer: what is left of the unlock is little work, and the station may

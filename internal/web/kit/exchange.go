@@ -61,7 +61,6 @@ type Exchange struct {
 	slot    limit.Slot // among the requests in flight
 	working bool       // the gateway works on it
 	urgent  bool       // it opens a door: handshakes and turns wait for it
-	door    bool       // it opens a door, or has opened it
 	stream  bool       // its answer lasts
 	turn    *turn      // nil: it had none
 	heard   time.Time  // when the end of its client has arrived, if the client had gone before; zero: it has

@@ -6,6 +6,7 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 func (x *Exchange) enter() bool {
 	if x.conn.Conn != nil && x.kit.requests.Enter(&x.slot, x.conn.address, x.conn) != nil {
 		x.Refused("http-requests")
-		x.turn = &turn{limit: time.NewTimer(0), leave: func() {}} // it waits for none
+		x.beginTurn(func() {}) // it waits for none
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
 	}
@@ -35,16 +36,33 @@ func (x *Exchange) enter() bool {
 func (x *Exchange) work() {
 	if !x.working {
 		x.working = true
-		x.slot.Hold()
-		x.conn.slot.Hold()
+		x.hold()
 	}
 }
 
-// Opening marks the request as one that opens a door: the gateway works on it, and TLS
-// handshakes and the turns of other requests wait for it. Call it once.
-func (x *Exchange) Opening() {
+// hold keeps the request and its connection from being evicted until release.
+func (x *Exchange) hold() {
+	x.slot.Hold()
+	x.conn.slot.Hold()
+}
+
+// release undoes one hold.
+func (x *Exchange) release() {
+	x.slot.Release()
+	x.conn.slot.Release()
+}
+
+// known marks a request whose caller is known: those of strangers are evicted before it.
+func (x *Exchange) known() {
+	x.slot.Move(limit.Idle)
+	x.conn.slot.Move(limit.Idle)
+}
+
+// opening marks the request as one that opens a door: the gateway works on it, and TLS
+// handshakes and the turns of other requests wait for it.
+func (x *Exchange) opening() {
 	x.work()
-	x.door, x.urgent = true, true
+	x.urgent = true
 	x.kit.turns.Pause()
 	if x.kit.handshakes != nil {
 		x.kit.handshakes.Pause()
@@ -66,15 +84,17 @@ func (x *Exchange) calm() {
 	}
 }
 
-// leave ends the request. It waits for an answer that HTTP/2 holds back because its
-// client does not read it: the request still has its slot and may be evicted.
+// leave ends the request, after its answer is with the kernel. HTTP/2 holds back what its
+// client does not read: after its turn the request still has its slot and may be evicted.
 func (x *Exchange) leave() {
 	x.calm()
-	if x.working {
-		x.slot.Release()
-		x.conn.slot.Release()
+	if x.turn == nil {
+		x.beginTurn(func() {})
 	}
-	if x.Req.ProtoMajor == 2 {
+	if x.working {
+		x.release()
+	}
+	if x.status != 0 && !x.broken {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	x.turn.end()

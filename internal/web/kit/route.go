@@ -27,6 +27,7 @@ type Route struct {
 	Guard   Guard  // nil: the route is public
 	Serve   Handler
 
+	Door    bool       // it opens a door: the turns of other requests and handshakes wait for it
 	JSON    bool       // it reads a JSON object; other bodies are discarded
 	Upload  bool       // its handler reads the body itself, with [Exchange.Receive]
 	MaxBody int64      // the largest body in bytes; 0: 16 KiB
@@ -88,13 +89,9 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	x.level = rt.Level
-	err := x.run(rt)
-	x.calm()
-	switch {
-	case err != nil:
+	if err := x.run(rt); err != nil {
+		x.calm()
 		x.fail(err)
-	case !x.door:
-		_ = x.awaitTurn() // the client may have gone
 	}
 }
 
@@ -106,13 +103,16 @@ func (x *Exchange) run(rt *Route) (err error) {
 			return err
 		}
 	}
+	if x.Req.Actor != (site.Actor{}) || x.conn.address.IsLoopback() {
+		x.known()
+	}
 	if err := x.readBody(rt); err != nil {
 		return err
 	}
-	if rt.reads() {
-		if err := x.awaitTurn(); err != nil {
-			return err
-		}
+	if rt.Door {
+		x.opening()
+	} else if err := x.awaitTurn(); err != nil {
+		return err
 	}
 	return rt.Serve(x)
 }

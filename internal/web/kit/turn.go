@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -10,8 +9,9 @@ import (
 )
 
 // mostTurn is how long a turn lasts at most: a client that does not take its answer keeps
-// nobody waiting for longer.
-const mostTurn = 100 * time.Millisecond
+// nobody waiting for longer. briefTurn is the same for a request that changes something: it
+// also waits for disks and hashes.
+const mostTurn, briefTurn = 100 * time.Millisecond, 20 * time.Millisecond
 
 // caller has turns at the processor: a class of callers (without a name), or one of it.
 type caller struct {
@@ -48,11 +48,25 @@ func (x *Exchange) caller() caller {
 	return caller{strangers, limit.Network(x.Req.Remote()).String()}
 }
 
-// turn is a slot of a request among those whose answers are computed and written.
+// turn is a slot of a request among those whose answers are computed and written. The
+// request is not evicted while it has its turn.
 type turn struct {
-	leave func()
+	x     *Exchange
+	leave func() // releases the slot
 	limit *time.Timer
 	over  atomic.Bool
+}
+
+// beginTurn begins the turn of x; leave releases its slot.
+func (x *Exchange) beginTurn(leave func()) {
+	t := &turn{x: x, leave: leave}
+	x.hold()
+	most := mostTurn
+	if x.working && !x.stream {
+		most = briefTurn
+	}
+	t.limit = time.AfterFunc(most, t.release)
+	x.turn = t
 }
 
 // end ends the turn, if it has begun and is not over.
@@ -66,40 +80,32 @@ func (t *turn) end() {
 // release releases the slot once.
 func (t *turn) release() {
 	if !t.over.Swap(true) {
+		t.x.release()
 		t.leave()
 	}
 }
 
-// awaitTurn waits for a turn, unless x has one. Doors need none and are waited for; all else
-// has turns by caller, so that no number of requests of one caller delays the door of
-// another for longer than one answer takes, or another caller for more than one of its
-// answers each. A request that waits may be evicted. The error is that of a client that has
-// gone before its turn came.
+// awaitTurn waits for the turn of x, before it is served: each request has one, a stream one
+// for each of its parts. Doors need none and are waited for; all else has turns by caller, so
+// that no number of requests of one caller delays the door of another for longer than one
+// answer takes, or another caller for more than one of its answers each. A request that waits
+// may be evicted. The error is that of a client that has gone before its turn came.
 func (x *Exchange) awaitTurn() error {
-	answering := x.status != 0 && !x.stream // it must not be evicted any more: a part of its answer is on its way
-	if x.turn != nil && (answering || !x.turn.over.Load()) {
+	if x.turn != nil && (!x.stream || !x.turn.over.Load()) {
 		return nil
 	}
 	evictable := x.working && !x.stream
 	if evictable {
-		x.slot.Release()
-		x.conn.slot.Release()
+		x.release()
 	}
 	who := x.caller()
 	leave, err := x.kit.turns.EnterLate(x.Req.Context(), caller{class: who.class}, who)
 	if evictable {
-		x.slot.Hold()
-		x.conn.slot.Hold()
+		x.hold()
 	}
 	if err != nil {
 		return err
 	}
-	t := &turn{leave: leave}
-	t.limit = time.AfterFunc(mostTurn, t.release)
-	x.turn = t
+	x.beginTurn(leave)
 	return nil
 }
-
-// reads reports whether a route only reads: it has its turn before it is served, because
-// its work is the answer. Others wait for disks, hashes and stations first.
-func (rt *Route) reads() bool { return rt.Method == http.MethodGet }

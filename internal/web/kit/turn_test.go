@@ -62,8 +62,7 @@ func newDesk() *desk {
 				return nil
 			})
 		}},
-		{Method: http.MethodPost, Pattern: "/door", Guard: guard, Serve: func(x *kit.Exchange) error {
-			x.Opening()
+		{Method: http.MethodPost, Pattern: "/door", Guard: guard, Door: true, Serve: func(x *kit.Exchange) error {
 			<-d.door
 			if x.Req.Header.Get("Fails") != "" {
 				return errors.New("no such door")
@@ -71,8 +70,7 @@ func newDesk() *desk {
 			d.note("door")
 			return x.Encode(http.StatusOK, 1)
 		}},
-		{Method: http.MethodPost, Pattern: "/slow", Guard: guard, Serve: func(x *kit.Exchange) error {
-			x.Opening()
+		{Method: http.MethodPost, Pattern: "/slow", Guard: guard, Door: true, Serve: func(x *kit.Exchange) error {
 			x.Heard(x.Req.Context(), time.Now().Add(time.Minute))
 			<-d.door
 			return nil
@@ -108,7 +106,7 @@ func (d *desk) expect(t *testing.T, want ...string) {
 
 // While a door is being opened no list is computed and no refusal answered for any caller;
 // after it accounts have turns, however much one of them asks.
-func TestExchange_Opening_readsWait(t *testing.T) {
+func TestRoute_Door_readsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		d.ask(http.MethodPost, "/door", "owner")
@@ -148,7 +146,7 @@ func TestExchange_Heard_readsGoOn(t *testing.T) {
 }
 
 // An unlock waits for no turn, whatever holds one.
-func TestExchange_Opening_waitsForNone(t *testing.T) {
+func TestRoute_Door_waitsForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		d.ask(http.MethodGet, "/stuck", "greedy")
