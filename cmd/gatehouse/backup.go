@@ -119,7 +119,7 @@ func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphr
 	if err != nil {
 		return err
 	}
-	m, err := backup.Seal(ctx, to, passphrase, backup.Full, data, files)
+	m, err := backup.Seal(ctx, to, passphrase, data, files)
 	result.Created, result.Holds = m.Created, m.Holds
 	return errors.Join(err, data.Close())
 }

@@ -35,6 +35,11 @@ func (a *app) restoreCommand() *cobra.Command {
 without being touched. Logins end unless --keep-sessions. Stop the gateway first, and
 run this as root.
 
+The key of access tokens is in no backup: apps fetch new ones. A backup of the web
+console has neither the configuration nor the gateway's own certificates. A gateway
+that has certificates keeps them; another one makes new ones, which devices and
+stations have to trust then.
+
 Everything is verified before anything is replaced, and what was there is kept: data
 in a folder of the data directory, files of the configuration beside the new ones. A
 power cut leaves the old gateway, or the new one with some files of the old
@@ -169,6 +174,9 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 	w.printf("Restored from %s: %s.", printable(r.File), a.inventory(r.Holds, when))
 	if r.Ended > 0 {
 		w.printf("%s ended: people log in again (--keep-sessions keeps them).", plural(r.Ended, "session"))
+	}
+	if r.Version != "" && !r.Certificates {
+		w.printf("The backup has no certificates: this gateway keeps its own, or makes new ones when it starts. Devices and stations that trust those of the backup's gateway have to trust these: see http://ADDRESS/trust.")
 	}
 	if r.Broken != 0 {
 		w.printf("Its journal is broken at record %d.", r.Broken)

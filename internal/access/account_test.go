@@ -192,6 +192,29 @@ func TestService_PasswordMatches(t *testing.T) {
 	h.ok(h.try(porter, right, address(1)))
 }
 
+// The password of a session is guessed no faster than at a login, and guessing keeps nobody
+// out.
+func TestService_ConfirmPassword(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	tokens := h.login(porter)
+	by := h.actor(tokens.Access)
+	confirm := func(password site.Secret) error {
+		return h.ConfirmPassword(t.Context(), by, password, access.Client{Remote: address(2)})
+	}
+	h.ok(confirm(right))
+	for range access.AccountBurst {
+		h.is(confirm(wrong), fault.Forbidden)
+	}
+	h.is(confirm(wrong), fault.Throttled)
+	h.is(confirm(right), fault.Throttled)
+	if got := h.store.of(site.KindLoginFailed); len(got) == 0 || got[0].Email != porter || got[0].Remote != address(2).String() {
+		t.Errorf("the records are %+v", got)
+	}
+	h.alive(tokens)
+	h.ok(h.try(porter, right, address(1)))
+}
+
 func TestService_SetAdmin(t *testing.T) {
 	h := open(t)
 	h.add(porter)

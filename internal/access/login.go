@@ -43,6 +43,25 @@ func (s *Service) Login(ctx context.Context, email string, password site.Secret,
 			return tokens, nil
 		}
 	}
+	s.failed(ctx, a, err)
+	return Tokens{}, err
+}
+
+// ConfirmPassword checks the password of somebody who has a session already, with the
+// bounds, the turns and the record of a failure of [Service.Login]: Forbidden when it is
+// wrong, Throttled, Unavailable when ctx ends.
+func (s *Service) ConfirmPassword(ctx context.Context, by site.Actor, password site.Secret, from Client) error {
+	a := s.newAttempt(string(by.Email), from)
+	_, err := s.prove(ctx, a, password)
+	s.failed(ctx, a, err)
+	if errors.Is(err, errCredentials) {
+		return fault.New(fault.Forbidden, "This is not the password of your account")
+	}
+	return err
+}
+
+// failed counts and records an attempt that was refused with err.
+func (s *Service) failed(ctx context.Context, a attempt, err error) {
 	switch {
 	case errors.Is(err, errCredentials):
 		s.metrics.Refused("login-invalid")
@@ -50,7 +69,6 @@ func (s *Service) Login(ctx context.Context, email string, password site.Secret,
 	case fault.Is(err, fault.Throttled):
 		s.metrics.Refused("login-throttled")
 	}
-	return Tokens{}, err
 }
 
 // proof is an account whose password was shown.

@@ -11,8 +11,8 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// backUp makes a parcel of everything that makes this gateway itself. It is on record
-// before anything leaves.
+// backUp makes a parcel of everything that makes this gateway itself, for root, who uses the
+// socket; one for an account has no certificates. It is on record before anything leaves.
 func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, error) {
 	return g.parcel(ctx, by)
 }
@@ -23,7 +23,9 @@ func (g *Gateway) parcel(ctx context.Context, by site.Actor) (*backup.Parcel, er
 		return nil, fault.Wrap(fault.KindOf(err),
 			"The storage takes no writes, so that a backup of the running gateway cannot be taken: stop the gateway and take it then", err)
 	}
-	source := backup.Source{Data: g.cfg.Data, Version: g.version, Database: sqlite.Files{Logger: g.log}, Now: g.clock.Now}
+	source := backup.Source{
+		Data: g.cfg.Data, Version: g.version, Database: sqlite.Files{Logger: g.log}, Now: g.clock.Now, WithoutTLS: by.Account != "",
+	}
 	p, err := source.Running(ctx, g.db.Snapshot)
 	if err != nil {
 		if !fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
@@ -52,7 +54,7 @@ type sealedParcel struct {
 }
 
 // Write implements [adminapi.Parcel].
-func (p sealedParcel) Write(w io.Writer) error { return p.Seal(w, p.passphrase, backup.Serving) }
+func (p sealedParcel) Write(w io.Writer) error { return p.Seal(w, p.passphrase) }
 
 // restart has Run end, so that the service manager starts the gateway again.
 func (g *Gateway) restart(by site.Actor) error {

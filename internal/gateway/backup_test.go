@@ -37,7 +37,7 @@ func TestGateway_backup(t *testing.T) {
 				t.Error(err)
 				break
 			}
-			m, err := backup.Seal(context.Background(), io.Discard, "four words nobody knows", backup.Serving, body, nil)
+			m, err := backup.Seal(context.Background(), io.Discard, "four words nobody knows", body, nil)
 			if err := errors.Join(err, body.Close()); err != nil || m.Holds.Stations != 1 {
 				t.Errorf("%+v, %v", m, err)
 			}
@@ -70,10 +70,11 @@ func TestGateway_sealedBackup(t *testing.T) {
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
 	g, v := asChief(t, cfg)
 	g.Enrol(1042)
-	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"too short"}`)
-	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"aaaaaaaaaaaaaaaaaaaa"}`)
-	v.want(403, "POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows"}`, "Sec-Fetch-Site", "cross-site")
-	status, file := v.send("POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows"}`)
+	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"too short","password":"correct horse battery"}`)
+	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"aaaaaaaaaaaaaaaaaaaa","password":"correct horse battery"}`)
+	v.want(403, "POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows","password":"correct horse battery"}`, "Sec-Fetch-Site", "cross-site")
+	v.want(403, "POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows","password":"correct horse"}`)
+	status, file := v.send("POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows","password":"correct horse battery"}`)
 	path := filepath.Join(t.TempDir(), "gatehouse.backup")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil || status != 200 {
 		t.Fatalf("%d, %v", status, err)
@@ -91,12 +92,24 @@ func TestGateway_sealedBackup(t *testing.T) {
 		t.Errorf("with another passphrase: %v", err)
 	}
 	var taken []site.Record
+	if slices.ContainsFunc(m.Files, func(e backup.Entry) bool { return strings.HasPrefix(e.Name, "data/tls/") }) {
+		t.Errorf("the certificates are in it: %+v", m.Files)
+	}
+	ofRoot, err := g.Admin.Backup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ofRoot.Close() }()
+	if m, err = backup.Seal(t.Context(), io.Discard, "four words nobody knows", ofRoot, nil); err != nil ||
+		!slices.ContainsFunc(m.Files, func(e backup.Entry) bool { return e.Name == "data/tls/ca.key" }) {
+		t.Errorf("that of root has %+v, %v", m.Files, err)
+	}
 	for _, r := range g.Records() {
 		if r.Kind == site.KindBackupTaken {
 			taken = append(taken, r)
 		}
 	}
-	if len(taken) != 1 || taken[0].By != chief || taken[0].Origin != site.Admin {
+	if len(taken) != 2 || taken[0].By != chief || taken[0].Origin != site.Admin {
 		t.Errorf("on record are %+v", taken)
 	}
 	for _, name := range namesIn(t, cfg.Data) {
@@ -112,7 +125,7 @@ func TestGateway_sealedBackup(t *testing.T) {
 // A backup whose client disconnects ends, so that the next one can be taken.
 func TestGateway_sealedBackup_disconnected(t *testing.T) {
 	g, v := asChief(t, gatewaytest.Configure(t))
-	const body = `{"passphrase":"four words nobody knows"}`
+	const body = `{"passphrase":"four words nobody knows","password":"correct horse battery"}`
 	first := v.open("POST", "/admin/v1/backup", body)
 	_ = first.Body.Close()
 	g.Await("the next one", func() bool {

@@ -40,7 +40,7 @@ func TestRestore_blank(t *testing.T) {
 	blank.config.More = []string{blank.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
 	must(t, os.Mkdir(blank.data, 0o700))
 	done := blank.restore(t, path)
-	if done.Ended != 1 || done.Kept != "" || len(done.Written) != 4 {
+	if done.Ended != 1 || done.Kept != "" || len(done.Written) != 4 || !done.Certificates {
 		t.Errorf("done: %+v", done)
 	}
 	want := old.inventory(t)
@@ -144,16 +144,27 @@ func TestRestore_formerKey(t *testing.T) {
 	}
 }
 
-// A backup of a gateway without certificates leaves none of another one in place.
-func TestRestore_nothingStays(t *testing.T) {
+// A backup without certificates, such as one of the web console, leaves those that are there.
+func TestRestore_withoutCertificates(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	must(t, os.RemoveAll(old.path("data/tls")))
-	done := present.restore(t, old.crafted(t))
-	if _, err := os.Lstat(present.path("data/token.key")); err == nil || len(names(t, present.path("data/tls"))) > 0 {
-		t.Errorf("of the former gateway there is %v", names(t, present.data))
+	source := old.source()
+	source.WithoutTLS = true
+	parcel, err := source.Stopped(t.Context())
+	must(t, err)
+	var sealed bytes.Buffer
+	must(t, errors.Join(parcel.Seal(&sealed, passphrase), parcel.Close()))
+	done := present.restore(t, save(t, sealed.Bytes()))
+	if found := names(t, present.data); present.read(t, "data/tls/ca.key") != "South key of the CA" || slices.Contains(found, "token.key") || present.inventory(t).Gateway != old.id {
+		t.Errorf("the data directory has %v", found)
 	}
-	if kept := names(t, done.Kept); !slices.Contains(kept, "token.key") || !slices.Contains(kept, "tls") {
-		t.Errorf("kept: %v", kept)
+	if kept := names(t, done.Kept); done.Certificates || !slices.Contains(kept, "token.key") || slices.Contains(kept, "tls") {
+		t.Errorf("%+v, kept: %v", done.Restored, kept)
+	}
+	blank := gateway{data: filepath.Join(t.TempDir(), "data"), config: present.config}
+	must(t, os.Mkdir(blank.data, 0o700))
+	blank.restore(t, save(t, sealed.Bytes()))
+	if found := names(t, blank.data); slices.Contains(found, "tls") {
+		t.Errorf("the data directory has %v", found)
 	}
 }
 
@@ -171,14 +182,10 @@ func TestRestore_plainCopy(t *testing.T) {
 	if got.Accounts != 1 || got.Records != before.Records+1 || done.Ended != 1 {
 		t.Errorf("it holds %+v after %+v", got, done)
 	}
-	if g.read(t, "data/token.key") != "North token key" || g.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
+	if g.read(t, "data/tls/ca.key") != "North key of the CA" || g.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
 		t.Error("more than the database was replaced")
 	}
-	if _, err := os.Stat(former); err != nil {
-		t.Error(err)
-	}
-	kept := names(t, done.Kept)
-	if !slices.Contains(kept, "gatehouse.db") || slices.Contains(kept, "token.key") {
+	if kept := names(t, done.Kept); !slices.Equal(kept, []string{"gatehouse.db", "gatehouse.db-shm", "gatehouse.db-wal", "gatehouse.db.schema1", "token.key"}) {
 		t.Errorf("kept: %v", kept)
 	}
 	log := g.open(t)
@@ -270,14 +277,14 @@ func TestSeal_broken(t *testing.T) {
 		"nothing": {}, "the beginning": whole[:700], "half": whole[:len(whole)/2], "changed": changed,
 	} {
 		var sealed bytes.Buffer
-		if _, err := backup.Seal(t.Context(), &sealed, passphrase, backup.Serving, bytes.NewReader(text), nil); !fault.Is(err, fault.Unavailable) {
+		if _, err := backup.Seal(t.Context(), &sealed, passphrase, bytes.NewReader(text), nil); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := backup.Seal(t.Context(), failing{}, passphrase, backup.Serving, bytes.NewReader(whole), nil); !errors.Is(err, errFull) {
+	if _, err := backup.Seal(t.Context(), failing{}, passphrase, bytes.NewReader(whole), nil); !errors.Is(err, errFull) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	if _, err := backup.Seal(t.Context(), &bytes.Buffer{}, "short", backup.Serving, bytes.NewReader(whole), nil); !fault.Is(err, fault.Invalid) {
+	if _, err := backup.Seal(t.Context(), &bytes.Buffer{}, "short", bytes.NewReader(whole), nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("with a weak passphrase: %v", err)
 	}
 }

@@ -17,7 +17,8 @@
 // that is memory that serves doors. Two bits of the passphrase make up for four times
 // less work for an attacker: [GeneratePassphrase] makes one of 100 bits, and
 // [JudgePassphrase] wants sixteen characters that are not predictable. A running gateway
-// that makes a backup itself takes a quarter of that, no more than a login. A file that asks for
+// that makes a backup for the web console does the same work, one backup at a time: with
+// 64 MiB more it stays below the limit of its unit even in a flood. A file that asks for
 // more work than that is refused, so that no file takes the memory of a board.
 //
 // Its promises: nothing of a backup is written in clear text outside the data

@@ -20,7 +20,7 @@ const (
 )
 
 // MaxWork is the most work that a file may ask for.
-const MaxWork = Full
+const MaxWork = workFactor
 
 // CutShort makes the first n moves of a restore that has begun in a data directory, as if
 // the power had failed then, and reports whether there were more.
@@ -45,7 +45,7 @@ type Piece struct {
 
 // Craft encrypts an archive with any manifest and any pieces, without much work. A last
 // piece without a name follows the archive.
-func Craft(w io.Writer, passphrase site.Secret, cost Work, manifest any, pieces ...Piece) error {
+func Craft(w io.Writer, passphrase site.Secret, cost int, manifest any, pieces ...Piece) error {
 	out, finish, err := seal(w, passphrase, cost)
 	if err != nil {
 		return err

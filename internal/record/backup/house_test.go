@@ -123,7 +123,7 @@ func (g gateway) back(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "a.backup")
 	out, err := backup.Create(path, false)
 	must(t, err)
-	_, err = backup.Seal(t.Context(), out, passphrase, backup.Serving, data, config)
+	_, err = backup.Seal(t.Context(), out, passphrase, data, config)
 	must(t, err)
 	must(t, data.Close())
 	_, err = out.Keep()

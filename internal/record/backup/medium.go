@@ -137,7 +137,7 @@ func (m *Medium) open(ctx context.Context, passphrase site.Secret) (plain io.Rea
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: enter the one that the backup was made with", err)
 	}
-	identity.SetMaxWorkFactor(int(Full))
+	identity.SetMaxWorkFactor(workFactor)
 	sealed := reading(func(p []byte) (int, error) {
 		n, err := m.file.Read(p)
 		if err != nil && !errors.Is(err, io.EOF) {

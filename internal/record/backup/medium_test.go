@@ -371,7 +371,7 @@ func TestSeal_configurationAmongData(t *testing.T) {
 	var archive bytes.Buffer
 	_, _, err = m.Pass(t.Context(), passphrase, &archive)
 	must(t, err)
-	if _, err := backup.Seal(t.Context(), io.Discard, passphrase, backup.Serving, &archive, nil); !fault.Is(err, fault.Unavailable) {
+	if _, err := backup.Seal(t.Context(), io.Discard, passphrase, &archive, nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("it was taken: %v", err)
 	}
 }

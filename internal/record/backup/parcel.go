@@ -39,6 +39,10 @@ type Source struct {
 	Version  string // of gatehouse
 	Database Database
 	Now      func() time.Time
+	// WithoutTLS leaves out the gateway's own certificates with their keys, for a backup
+	// that leaves by the network: with the key of the authority its reader could pose as the
+	// gateway to every phone that trusts it.
+	WithoutTLS bool
 }
 
 // Parcel is a gateway's data, ready to be written as an archive, neither compressed nor
@@ -88,7 +92,7 @@ func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) 
 	}
 	p.Holds = holds
 	err = p.holdDatabase(ctx, path, 0)
-	if err == nil {
+	if err == nil && !s.WithoutTLS {
 		err = p.holdCertificates(ctx, s.Data)
 	}
 	if err == nil {

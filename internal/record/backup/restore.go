@@ -34,6 +34,9 @@ type Restored struct {
 	Broken  uint64         `json:"broken,omitempty"` // seq of the first record that someone changed; 0: none
 	Ended   int            `json:"sessionsEnded"`
 	Kept    string         `json:"kept,omitempty"` // the folder with what was there; "" where there was nothing
+	// Certificates reports whether the gateway's own certificates were restored. If not, those
+	// that were there stay, and without any the gateway makes new ones.
+	Certificates bool `json:"certificates"`
 }
 
 // ErrBegun is wrapped by an error of [Restore] or [Placement.Write] after which the gateway
@@ -109,13 +112,7 @@ func (s *staged) unpack(data io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if s.Version != "" {
-		// Also an empty one replaces what was there: nothing of another gateway stays.
-		err = root.MkdirAll(underData+certificates, 0o700)
-	}
-	if err == nil {
-		err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
-	}
+	err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
 	return errors.Join(err, root.Close())
 }
 
@@ -158,7 +155,9 @@ func (s *staged) verify(ctx context.Context) (r Restored, err error) {
 		return r, fault.New(fault.Invalid, fmt.Sprintf("The journal in %s is broken at record %d (%s): use another backup, or take it as it is with --accept-journal",
 			s.Medium, journal.Broken, journal.Why))
 	}
-	return Restored{Version: s.Version, Created: s.Created, Holds: holds, Broken: journal.Broken}, nil
+	return Restored{
+		Version: s.Version, Created: s.Created, Holds: holds, Broken: journal.Broken, Certificates: isThere(s.path(certificates)),
+	}, nil
 }
 
 // story returns the detail of the journal's record.

@@ -18,16 +18,9 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Work is the exponent of scrypt's N, which is what a guess of the passphrase costs; see
-// the doc of the package.
-type Work int
-
-// The costs of a backup: one that a command makes, and one that a gateway makes while it
-// serves doors.
-const (
-	Full    Work = 16 // 64 MiB
-	Serving Work = 14 // 16 MiB
-)
+// workFactor is the exponent of scrypt's N, which is what a guess of the passphrase costs;
+// see the doc of the package.
+const workFactor = 16
 
 // MinPassphrase is the least length of a passphrase for a new backup, in characters. An
 // attacker who has the file can guess without limit, so it must be longer than a
@@ -57,9 +50,9 @@ func GeneratePassphrase() site.Secret {
 }
 
 // Seal reads the archive of a gateway's data (as [Parcel.Write] writes it), adds the
-// configuration, and writes the backup, encrypted at that cost. An error of w or data comes back with
+// configuration, and writes the encrypted backup. An error of w or data comes back with
 // the kind that it has; a broken archive is Unavailable.
-func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, cost Work, data io.Reader, configuration []Loaded) (Manifest, error) {
+func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
 	if err := JudgePassphrase(passphrase); err != nil {
 		return Manifest{}, err
 	}
@@ -76,7 +69,7 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, cost Work, d
 	for _, c := range configuration {
 		m.Files = append(m.Files, c.Entry)
 	}
-	sealed, finish, err := seal(w, passphrase, cost)
+	sealed, finish, err := seal(w, passphrase, workFactor)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -98,10 +91,9 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, cost Work, d
 	return m, finish()
 }
 
-// Seal writes the parcel as a backup without a configuration, encrypted at that cost. It may
-// be called once.
-func (p *Parcel) Seal(w io.Writer, passphrase site.Secret, cost Work) error {
-	sealed, finish, err := seal(w, passphrase, cost)
+// Seal writes the parcel as a backup without a configuration. It may be called once.
+func (p *Parcel) Seal(w io.Writer, passphrase site.Secret) error {
+	sealed, finish, err := seal(w, passphrase, workFactor)
 	if err == nil {
 		err = p.Write(sealed)
 	}
@@ -124,14 +116,14 @@ func worded(kind fault.Kind, sentence string, err error) error {
 	return fault.Wrap(kind, sentence, err)
 }
 
-// seal returns a writer that compresses and encrypts what goes to w, and a function that
+// seal returns a writer that compresses and encrypts what goes to w, at that cost, and a function that
 // writes what is left: without it the file is cut off.
-func seal(w io.Writer, passphrase site.Secret, cost Work) (sealed io.Writer, finish func() error, err error) {
+func seal(w io.Writer, passphrase site.Secret, cost int) (sealed io.Writer, finish func() error, err error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
 		return nil, nil, fmt.Errorf("taking the passphrase: %w", err)
 	}
-	recipient.SetWorkFactor(int(cost))
+	recipient.SetWorkFactor(cost)
 	encrypted, err := age.Encrypt(w, recipient)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypting: %w", err)

@@ -96,7 +96,7 @@ func moves(data, ready string) (left []move, err error) {
 	}
 	present, unread := named(data, "")
 	for _, name := range present {
-		if slices.Contains(restored, name) || slices.Contains(restored, database) && replaced(name, restored) {
+		if slices.Contains(restored, name) || slices.Contains(restored, database) && replaced(name) {
 			left = append(left, move{filepath.Join(data, name), filepath.Join(kept, name)})
 		}
 	}
@@ -106,13 +106,6 @@ func moves(data, ready string) (left []move, err error) {
 	return left, errors.Join(err, unread)
 }
 
-// replaced reports whether a present file belongs to the former gateway. Where the
-// database alone is restored, the copies that upgrades have kept stay: it may come from
-// one of them.
-func replaced(name string, restored []string) bool {
-	whole := slices.ContainsFunc(restored, func(r string) bool { return !strings.HasPrefix(r, database) })
-	if strings.HasPrefix(name, database) {
-		return whole || !strings.HasPrefix(name, database+".schema")
-	}
-	return whole && (name == tokenKey || name == certificates)
-}
+// replaced reports whether a present file goes with the former database: its log, its copies,
+// and the key of access tokens, which the next start makes anew.
+func replaced(name string) bool { return strings.HasPrefix(name, database) || name == tokenKey }

@@ -50,7 +50,11 @@ func TestAttack_signing(t *testing.T) {
 		}
 		return path
 	}
-	body, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase})
+	body, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase, Password: gatewaytest.Password})
+	guess, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase})
+	if a := p.Do(http.MethodPost, "/admin/v1/backup", bearer, guess); a.Status != http.StatusForbidden {
+		t.Errorf("a backup without the password: %d %s", a.Status, a.Body)
+	}
 	console := p.Do(http.MethodPost, "/admin/v1/backup", bearer, body)
 	if console.Status != http.StatusOK {
 		t.Fatalf("the backup of the console: %d %s", console.Status, console.Body)

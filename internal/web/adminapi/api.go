@@ -68,7 +68,8 @@ type Config struct {
 	// Backup records that by takes a backup, and creates it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
 	Backup func(ctx context.Context, by site.Actor) (Parcel, error)
-	// SealedBackup is Backup, encrypted with a passphrase; Invalid for a weak one.
+	// SealedBackup is Backup, encrypted with a passphrase, and for an account without the
+	// gateway's own certificates; Invalid for a weak passphrase.
 	SealedBackup func(ctx context.Context, by site.Actor, passphrase site.Secret) (Parcel, error)
 	// Restart has the process stop in order, on behalf of by, so that its service manager
 	// starts it again; it does not wait for that. Conflict where none would.

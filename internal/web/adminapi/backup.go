@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
@@ -28,13 +29,20 @@ func (a *API) backup(x *kit.Exchange) error {
 }
 
 // sealedBackup answers with a backup that is encrypted with the passphrase in the body,
-// as the command line writes one without the configuration.
+// as the command line writes one without the configuration. An account confirms its
+// password: a session that was left open or stolen takes no backup.
 func (a *API) sealedBackup(x *kit.Exchange) error {
 	in, err := kit.Decode[BackupRequest](&x.Req)
 	if err != nil {
 		return err
 	}
+	from := access.Client{Remote: x.Req.Remote(), Device: x.Cookie(kit.DeviceCookie(a.Status().GatewayID))}
 	return a.send(x, &a.sealing, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
+		if by.Account != "" {
+			if err := a.Access.ConfirmPassword(ctx, by, site.Secret(in.Password), from); err != nil {
+				return nil, err
+			}
+		}
 		return a.SealedBackup(ctx, by, site.Secret(in.Passphrase))
 	})
 }

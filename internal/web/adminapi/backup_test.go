@@ -101,7 +101,7 @@ func TestHandler_backup_apart(t *testing.T) {
 	h.addAccount(chief, true)
 	h.parcel.more = make(chan struct{})
 	slow := make(chan answer, 1)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows"}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows","password":"correct horse battery"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+h.token(chief))
 	go func() { slow <- h.send(adminapi.Web, r) }()
@@ -139,9 +139,12 @@ func TestHandler_sealedBackup(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+h.token(email))
 		return h.send(adminapi.Web, r)
 	}
-	const good = `{"passphrase":"four words nobody knows"}`
+	const good = `{"passphrase":"four words nobody knows","password":"correct horse battery"}`
 	h.want(send(porter, good), 403, `{"message":"Forbidden: this account is not an administrator"}`)
-	h.want(send(chief, `{"passphrase":"short"}`), 400, `{"message":"The passphrase is too short"}`)
+	for _, password := range []string{"", "correct horse", strings.Repeat("x", 5000)} {
+		h.want(send(chief, `{"passphrase":"four words nobody knows","password":"`+password+`"}`), 403, `{"message":"This is not the password of your account"}`)
+	}
+	h.want(send(chief, `{"passphrase":"short","password":"correct horse battery"}`), 400, `{"message":"The passphrase is too short"}`)
 	h.want(send(chief, `{"passphrase":7}`), 400, `{"message":"\"passphrase\" cannot be a number"}`)
 	h.want(send(chief, ""), 400, `{"message":"The body is missing: send a JSON object"}`)
 	if len(h.takers) != 0 {
@@ -170,7 +173,7 @@ func TestHandler_sealedBackup_demoted(t *testing.T) {
 		h := open(t)
 		h.addAccount(chief, true)
 		h.parcel.more = make(chan struct{})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows"}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows","password":"correct horse battery"}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+h.token(chief))
 		w, ended := httptest.NewRecorder(), make(chan any)

@@ -406,6 +406,8 @@ func (s *store) Amend(_ context.Context, all []site.Amendment) error {
 	return s.failing
 }
 
+func (s *store) AppendRecord(_ context.Context, r site.Record) error { return s.note(r) }
+
 func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
 func (s *store) LoadAccess(context.Context) (site.Access, error) { return site.Access{}, nil }

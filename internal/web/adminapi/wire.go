@@ -264,7 +264,8 @@ type ApplyRequest struct {
 
 // BackupRequest is the body of POST /admin/v1/backup, whose answer is the encrypted file.
 type BackupRequest struct {
-	Passphrase string `json:"passphrase"` // 16 characters or more
+	Passphrase string `json:"passphrase"`         // 16 characters or more
+	Password   string `json:"password,omitempty"` // of the account; the socket needs none
 }
 
 // Restarting is the answer of POST /admin/v1/restart. The status has another boot once the

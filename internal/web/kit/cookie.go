@@ -36,6 +36,9 @@ func (x *Exchange) SessionCookie(gateway site.GatewayID) string {
 	return name
 }
 
+// DeviceCookie returns the name of the cookie that shows which device logs in at a gateway.
+func DeviceCookie(id site.GatewayID) string { return "gatehouse-device-" + string(id) }
+
 // Cookie returns the value of the cookie of that name, "" without one. A request with
 // several has none: which one counts would be a guess.
 func (x *Exchange) Cookie(name string) site.Secret {

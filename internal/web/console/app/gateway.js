@@ -58,9 +58,9 @@ function Certificate({ certificate: { own, names, notAfter, fingerprint, authori
 const Passphrase = (props) => html`<${Field} type="password" required autocomplete="new-password" ...${props} />`;
 
 function Backup() {
-	const take = async ({ passphrase, again }) => {
+	const take = async ({ passphrase, again, password }) => {
 		if (passphrase !== again) throw new Error('The passphrases differ.');
-		const response = await open('POST', 'backup', { body: { passphrase } });
+		const response = await open('POST', 'backup', { body: { passphrase, password } });
 		const link = document.createElement('a');
 		link.href = URL.createObjectURL(await response.blob());
 		link.download = `gatehouse-${new Date().toISOString().slice(0, 10)}.backup`;
@@ -68,12 +68,13 @@ function Backup() {
 		setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 	};
 	return html`<${Block} title="Backup">
-		<p>One encrypted file: a blank board that restores it is the same gateway.</p>
+		<p>One encrypted file with accounts, stations, grants and the journal. It has neither the configuration nor the certificates: for a spare board that phones and stations trust at once, run <code>gatehouse backup</code> on the gateway.</p>
 		<details>
 			<summary>Take a backup</summary>
 			<${Form} submit="Save the backup" said="The backup is among the downloads of this device." onSubmit=${take}>
 				<${Passphrase} label="Passphrase" name="passphrase" hint="Several words. Nobody can read the backup without them." />
 				<${Passphrase} label="The passphrase again" name="again" />
+				<${Field} label="Your password" name="password" type="password" required autocomplete="current-password" hint="That of your account, as for signing in." />
 			<//>
 		</details>
 	<//>`;
