@@ -59,6 +59,13 @@ func measureRequests(ctx context.Context, o options, dir string, load *role, r *
 			reads = pair
 		}
 	}
+	if o.previous != "" {
+		c, err := startPrevious(ctx, o, dir, &started)
+		if err != nil {
+			return err
+		}
+		unlocks = append(unlocks, c)
+	}
 	if o.wants("rival") {
 		c, err := startRival(ctx, o, dir, &started)
 		if errors.Is(err, errNoMosquitto) {
@@ -231,12 +238,12 @@ func plainRequests(n int) [][]byte {
 }
 
 func unlockRequest(stationToken, bearer string) []byte {
-	return []byte("POST /v1/stations/" + stationToken + "/locks/lock-1/unlock HTTP/1.1\r\nHost: bench\r\n" +
+	return []byte("POST /v1/stations/" + stationToken + "/locks/lock-1/unlock HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
 		"Authorization: Bearer " + bearer + "\r\nContent-Length: 0\r\n\r\n")
 }
 
 func readRequest(stationToken, bearer string) []byte {
-	return []byte("GET /v1/stations/" + stationToken + " HTTP/1.1\r\nHost: bench\r\n" +
+	return []byte("GET /v1/stations/" + stationToken + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
 		"Authorization: Bearer " + bearer + "\r\n\r\n")
 }
 

@@ -6,6 +6,7 @@
 //   - floor: the least that an unlock can cost in Go, a bare net/http handler
 //     that makes 200 bytes durable with group commit and asks a raw TCP peer;
 //   - rival: Mosquitto with a service on paho and one SQLite insert per unlock;
+//   - previous: a gatehouse of an earlier commit, where --previous names one;
 //   - gatehouse: the whole path, from the bearer token to the station's PUBACK;
 //   - bare: for reads, a handler that writes the same bytes and does nothing else.
 //
@@ -52,6 +53,7 @@ type options struct {
 	json     string
 	dir      string
 	binary   string
+	previous string
 	stations int
 	results  bool
 	toggle   bool
@@ -111,6 +113,7 @@ func parseFlags(args []string) (options, error) {
 	flags.StringVar(&o.json, "json", "", "write every sample and figure to this file as JSON")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where the temporary data goes; its disk is part of what is measured")
 	flags.StringVar(&o.binary, "binary", "", "measure this gatehouse instead of building one")
+	flags.StringVar(&o.previous, "previous", "", "a gatehouse built from an earlier commit, to measure unlocks of beside this one")
 	flags.IntVar(&o.stations, "stations", 100, "stations in the unlock and read figures")
 	flags.BoolVar(&o.results, "results", false, "stations of the gateway also send a \"done\" result after each PUBACK")
 	if err := flags.Parse(args); err != nil {

@@ -25,14 +25,15 @@ const (
 
 // product is one gateway with its data folder, perhaps running.
 type product struct {
-	binary   string
-	data     string
-	extra    []string // of its environment
-	process  *child
-	http     string // addresses, while it runs
-	https    string
-	mqtt     string
-	stations []enrolled
+	binary    string
+	data      string
+	extra     []string // of its environment
+	boundless bool     // it knows no bounds for the unlocks of an account
+	process   *child
+	http      string // addresses, while it runs
+	https     string
+	mqtt      string
+	stations  []enrolled
 }
 
 // enrolled is a station as apply prints it.
@@ -74,8 +75,11 @@ func (p *product) environment(httpListen string) []string {
 			env = append(env, entry)
 		}
 	}
-	return append(env, "GATEHOUSE_DATA="+p.data, "GATEHOUSE_HTTP_LISTEN="+httpListen, "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0",
-		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0") // one account makes all of the load
+	env = append(env, "GATEHOUSE_DATA="+p.data, "GATEHOUSE_HTTP_LISTEN="+httpListen, "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
+	if p.boundless {
+		return env
+	}
+	return append(env, "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0") // one account makes all of the load
 }
 
 // launch starts the process, with more in its environment, and waits for nothing.
@@ -272,6 +276,20 @@ func startGatehouse(ctx context.Context, o options, dir string, started *stack) 
 	return ours, []contender{bare, read}, err
 }
 
+// startPrevious starts the gateway of an earlier commit.
+func startPrevious(ctx context.Context, o options, dir string, started *stack) (contender, error) {
+	p, err := newProduct(o.previous, dir, "previous.data")
+	if err != nil {
+		return contender{}, err
+	}
+	c, err := p.contend(ctx, o, "previous", started)
+	if err != nil { // it may be older than those bounds
+		p.boundless = true
+		return p.contend(ctx, o, "previous", started)
+	}
+	return c, nil
+}
+
 // contend starts the gateway with its stations, as a contender for unlocks.
 func (p *product) contend(ctx context.Context, o options, name string, started *stack) (contender, error) {
 	if err := p.start(ctx); err != nil {
@@ -289,7 +307,7 @@ func (p *product) contend(ctx context.Context, o options, name string, started *
 	if err != nil {
 		return contender{}, err
 	}
-	c := contender{name: name, address: p.http, want: okBody, pids: []int{p.process.pid()}, stations: stations}
+	c := contender{name: name, address: p.http, want: strings.TrimSpace(okBody), pids: []int{p.process.pid()}, stations: stations}
 	for _, s := range p.stations {
 		c.requests = append(c.requests, unlockRequest(s.StationToken, bearer))
 	}

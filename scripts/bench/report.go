@@ -92,6 +92,10 @@ func comparisons() []comparison {
 		{"unlocks/s, 64 clients", "", "unlock", 64, rate(), "rival", 2, true},
 		{"CPU per unlock, 64 clients", "", "unlock", 64, cpu(), "floor", 3, false},
 		{"CPU per unlock, 8 clients", "", "unlock", 8, cpu(), "floor", 3, false},
+		{"unlock p50, 1 client", "", "unlock", 1, p50(), "previous", 1, false},
+		{"unlocks/s, 8 clients", "", "unlock", 8, rate(), "previous", 1, true},
+		{"unlocks/s, 64 clients", "", "unlock", 64, rate(), "previous", 1, true},
+		{"CPU per unlock, 64 clients", "", "unlock", 64, cpu(), "previous", 1.05, false},
 		{"station reads/s, 8 clients", "", "read", 8, rate(), "bare", 0.5, true},
 		{"station reads/s, 64 clients", "", "read", 64, rate(), "bare", 0.5, true},
 	}
@@ -230,7 +234,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintln(table, "REQUEST\tSERVER\tCLIENTS\tP50\tP99\tPER SECOND\tROUNDS\tCPU EACH\tWRITTEN EACH\tFAILED")
 	for _, kind := range []string{"unlock", "read", "cloud", "console"} {
 		for _, clients := range []int{1, 8, 64} {
-			for _, server := range []string{"floor", "bare", "gatehouse", "rival", noCloud, linkDown, blackHole, draining, noConsole, openConsoles} {
+			for _, server := range []string{"floor", "bare", "gatehouse", "previous", "rival", noCloud, linkDown, blackHole, draining, noConsole, openConsoles} {
 				r.printRow(table, kind, server, clients)
 			}
 		}
