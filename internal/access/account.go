@@ -46,21 +46,16 @@ func (s *Service) AddAccount(ctx context.Context, by site.Actor, email string, p
 
 // RemoveAccount removes an account, ends its sessions and withdraws its grants.
 // That takes effect at once, whatever it returns: NotFound when there is none, Unavailable
-// when it could not be stored yet; until then the account is listed.
+// when it could not be stored yet.
 func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string) error {
 	account, err := s.find(email)
 	if err != nil {
 		return err
 	}
 	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
-		ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
-		sessions := s.dir.end(account.ID, "", s.clock.Now(), &ended) // even if it cannot be stored
 		a, err := s.DraftRemoval(by, account.Email)
-		if err != nil || s.dir.removing(a.RemoveAccount) {
-			return nil, err
-		}
-		a.Record.Count = len(sessions)
-		return []site.Amendment{a}, nil
+		a.Record.Count = len(s.dir.sessionsOf(account.ID, s.clock.Now()))
+		return []site.Amendment{a}, err
 	})
 }
 

@@ -104,6 +104,9 @@ func (s *Service) adopt(amendments []site.Amendment) {
 			}
 		case a.RemoveAccount != "":
 			s.dir.removeAccount(a.RemoveAccount)
+		case len(a.EndSessions) > 0:
+			s.dir.forgetAll(a.EndSessions)
+			s.log.Info("sessions ended", "account", a.Record.Account, "count", len(a.EndSessions))
 		}
 	}
 	stored := s.dir.stored.with(amendments) // which nobody else replaces meanwhile
@@ -113,14 +116,23 @@ func (s *Service) adopt(amendments []site.Amendment) {
 }
 
 // foresee makes the rules that are wanted those that are stored with pending amendments, and
-// withdraws the accounts and roles that these withdraw.
+// ends the accounts, roles and sessions that these end.
 func (s *Service) foresee(pending []site.Amendment) {
+	for _, p := range pending {
+		s.dir.removeAccount(p.RemoveAccount)
+	}
 	wanted := s.dir.stored.with(pending)
 	s.dir.mu.Lock()
 	defer s.dir.mu.Unlock()
 	s.dir.wanted = wanted
+	for _, p := range pending {
+		for _, id := range p.EndSessions {
+			if session := s.dir.sessions[id]; session != nil {
+				session.ended = true
+			}
+		}
+	}
 	for id, a := range s.dir.accounts {
-		a.removed = slices.ContainsFunc(pending, func(p site.Amendment) bool { return p.RemoveAccount == id })
 		a.demoted = slices.ContainsFunc(pending, func(p site.Amendment) bool {
 			return p.UpdateAccount != nil && p.UpdateAccount.ID == id && !p.UpdateAccount.Admin
 		})

@@ -26,13 +26,12 @@ type directory struct {
 // account is an account with all that belongs to it.
 type account struct {
 	site.Account
-	removed   bool                   // its removal is pending: it is there for administrators alone
 	demoted   bool                   // the end of its role is pending
 	passwords int                    // how often the password was set since the start
 	cost      Params                 // of its hash; zero when that is unreadable
 	devices   map[[32]byte]time.Time // the hashes of those that are known, and until when they are
 	sessions  map[site.SessionID]*session
-	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
+	writing   chan struct{} // capacity 1: holds a token while a session of the account is stored
 }
 
 func newDirectory(loaded site.Access, log *slog.Logger) *directory {
@@ -121,14 +120,6 @@ func (d *directory) removeAccount(id site.AccountID) {
 	}
 	delete(d.accounts, id)
 	delete(d.emails, a.Email)
-}
-
-// removing reports whether the removal of an account is pending.
-func (d *directory) removing(id site.AccountID) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	a := d.accounts[id]
-	return a != nil && a.removed
 }
 
 // rules returns the rules that are wanted.

@@ -131,7 +131,11 @@ func methodOf(a site.Amendment) string {
 		return "PutGrant"
 	case a.RemoveGrant != nil:
 		return "RemoveGrant"
-	case a.AddGroup != nil, a.RemoveGroup != "", a.AddMember != nil, a.RemoveMember != nil, a.PutHoliday != nil, a.RemoveHoliday != "":
+	case len(a.EndSessions) > 0:
+		return "EndSessions"
+	case a.AddMember != nil:
+		return "AddMember"
+	case a.AddGroup != nil, a.RemoveGroup != "", a.RemoveMember != nil, a.PutHoliday != nil, a.RemoveHoliday != "":
 		return "Groups"
 	case a.AddToken != nil:
 		return "AddToken"
@@ -168,6 +172,10 @@ func (m *memoryStore) amend(a site.Amendment) error {
 
 func (m *memoryStore) amendSchedule(a site.Amendment) error {
 	switch {
+	case len(a.EndSessions) > 0:
+		for _, id := range a.EndSessions {
+			delete(m.sessions, id)
+		}
 	case a.RemoveStation != 0:
 		maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool { return k.Station == a.RemoveStation })
 		m.leave(site.Member{Station: a.RemoveStation})
@@ -266,15 +274,6 @@ func (m *memoryStore) AddSession(ctx context.Context, session site.Session, devi
 		}
 		m.sessions[session.ID] = session
 		m.known[deviceKey{session.Account, device}] = site.LoginDevice{Account: session.Account, Sum: device, Until: session.Expires.Time}
-		return nil
-	}, rec)
-}
-
-func (m *memoryStore) EndSessions(ctx context.Context, sessions []site.SessionID, rec site.Record) error {
-	return m.do(ctx, "EndSessions", func() error {
-		for _, id := range sessions {
-			delete(m.sessions, id)
-		}
 		return nil
 	}, rec)
 }

@@ -48,17 +48,23 @@ func errNoGroup(name site.GroupName) error {
 // ChangeGroup adds members to a group and removes others; those that are in it already, or
 // not in it, do not matter. A group that is not there is added, as one of that kind; ""
 // requires that it is there. Who is removed may no longer open anything by the group at
-// once, also after Unavailable. NotFound when the group or a member is not there; Conflict
-// when there are [site.MaxGroups]; Invalid for a member of the other kind. After these
-// nothing has changed: who was to be removed stays.
+// once, also after Unavailable, and stays removed where the others cannot be added after
+// that. NotFound when the group or a member is not there; Conflict when there are
+// [site.MaxGroups]; Invalid for a member of the other kind.
 func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.GroupName, kind site.GroupKind, add, remove []site.Member) error {
-	change := s.changes.Make
-	if len(remove) > 0 {
-		change = s.changes.Revoke
-	}
-	return change(ctx, by, func() ([]site.Amendment, error) {
+	draft := func(remove []site.Member) ([]site.Amendment, error) {
 		return s.DraftGroup(by, site.Group{Name: name, Kind: kind}, add, remove, s.dir.byID)
-	})
+	}
+	if len(remove) > 0 {
+		err := s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+			all, err := draft(remove)
+			return slices.DeleteFunc(all, func(a site.Amendment) bool { return a.RemoveMember == nil }), err
+		})
+		if err != nil || len(add) == 0 {
+			return err
+		}
+	}
+	return s.changes.Make(ctx, by, func() ([]site.Amendment, error) { return draft(nil) })
 }
 
 // DraftGroup drafts a change of a group as [Service.ChangeGroup] makes it. Accounts may be

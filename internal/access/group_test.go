@@ -122,12 +122,12 @@ func TestService_groups_refused(t *testing.T) {
 		h.ok(h.ChangeGroup(ctx, admin(), site.GroupName("g"+strconv.Itoa(i)), site.OfStations, nil, nil))
 	}
 	h.is(h.ChangeGroup(ctx, admin(), "one more", site.OfStations, nil, nil), fault.Conflict)
-	h.store.fail("Groups", errDisk)
+	h.store.fail("AddMember", errDisk)
 	h.is(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: account.ID}}, nil), fault.Unavailable)
 	if group, _ := h.Group("people"); len(group.Members) != 0 {
 		t.Error("what could not be stored holds")
 	}
-	h.store.fail("Groups", nil)
+	h.store.fail("AddMember", nil)
 	h.agree()
 }
 

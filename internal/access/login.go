@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -139,11 +140,11 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 // begin stores a session that begins now and its device, then enters them in memory. It
 // ends the oldest sessions of the account where there are too many.
 func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
-	unlock, err := s.lockSessions(ctx, account.ID)
+	release, err := s.lockSessions(ctx, account.ID)
 	if err != nil {
 		return "", session, err
 	}
-	defer unlock()
+	defer release()
 	refresh, session = s.newSession(account, a)
 	evicted := s.dir.excess(account.ID)
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
@@ -166,6 +167,18 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 		s.rebaseSoon()
 	}
 	return refresh, session, nil
+}
+
+// lockSessions waits for the logins of an account that are being stored, and returns the
+// function that lets the next one continue. Unavailable when ctx ends first.
+func (s *Service) lockSessions(ctx context.Context, id site.AccountID) (release func(), err error) {
+	s.dir.mu.RLock()
+	a := s.dir.accounts[id]
+	s.dir.mu.RUnlock()
+	if a == nil {
+		return func() {}, nil
+	}
+	return amend.Acquire(ctx, a.writing)
 }
 
 // newSession returns a session that begins now.
@@ -231,7 +244,7 @@ func (d *directory) proven(who proof) (site.Account, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[who.account]
-	if a == nil || a.removed || a.passwords != who.passwords {
+	if a == nil || a.passwords != who.passwords {
 		return site.Account{}, false
 	}
 	return a.copied()

@@ -42,7 +42,6 @@ type model struct {
 	*house
 	failing  bool // whether storage fails
 	accounts map[string]bool
-	removing map[string]bool // accounts whose removal is not stored yet
 	sessions []*modelSession
 }
 
@@ -51,7 +50,7 @@ type model struct {
 // token with a model after each step.
 func TestService_model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{house: open(t), accounts: make(map[string]bool), removing: make(map[string]bool)}
+		m := &model{house: open(t), accounts: make(map[string]bool)}
 		m.fakeHashing()
 		for _, email := range []string{porter, guest} {
 			m.add(email)
@@ -176,9 +175,6 @@ func (m *model) addAccount(t *rapid.T) {
 
 func (m *model) logIn(t *rapid.T) {
 	email := m.pickAccount(t, true)
-	if m.removing[email] {
-		t.Skip("about to be removed")
-	}
 	tokens, err := m.Login(context.Background(), email, right, at(address(1)))
 	m.outcome(t, err)
 	if err != nil {
@@ -235,6 +231,7 @@ func (m *model) revokeOne(t *rapid.T) {
 	}
 	m.outcome(t, err)
 	m.end(func(other *modelSession) bool { return other == s })
+	m.changed()
 }
 
 func (m *model) revokeAll(t *rapid.T) {
@@ -247,6 +244,7 @@ func (m *model) revokeAll(t *rapid.T) {
 	}
 	m.outcome(t, err)
 	m.end(func(other *modelSession) bool { return other.account == s.account })
+	m.changed()
 }
 
 // revokeUnsaved ends a session while storage fails for a moment.
@@ -273,26 +271,28 @@ func (m *model) revokeByAdmin(t *rapid.T) {
 		m.outcome(t, err)
 	}
 	m.end(func(s *modelSession) bool { return s.account == email })
+	m.changed()
 }
 
 func (m *model) removeAccount(t *rapid.T) {
 	email := m.pickAccount(t, true)
 	m.outcome(t, m.RemoveAccount(context.Background(), admin(), email))
-	m.removing[email] = true
-	m.end(func(s *modelSession) bool { return s.account == email })
+	m.accounts[email] = false
+	for _, s := range m.sessions {
+		if s.account == email {
+			s.state = over
+		}
+	}
 	m.changed()
 }
 
-// changed is what the model expects after a change: it stores the removals before it.
+// changed is what the model expects after a change: it stores the revocations before it.
 func (m *model) changed() {
-	if m.failing {
-		return
+	for _, s := range m.sessions {
+		if s.state == ending && !m.failing {
+			s.state = over
+		}
 	}
-	for email := range m.removing {
-		m.accounts[email] = false
-		m.end(func(s *modelSession) bool { return s.account == email })
-	}
-	clear(m.removing)
 }
 
 // span draws a time that may lie on an edge.
@@ -323,11 +323,6 @@ func (m *model) stepClock(t *rapid.T) {
 func (m *model) settle() {
 	m.house.settle()
 	m.changed()
-	for _, s := range m.sessions {
-		if s.state == ending && !m.failing {
-			s.state = over
-		}
-	}
 }
 
 // restartSettled restarts once storage has taken everything; what it never took

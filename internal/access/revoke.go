@@ -2,10 +2,8 @@ package access
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"gatehouse/internal/access/amend"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
@@ -45,7 +43,8 @@ func (s *Service) Revoke(ctx context.Context, by site.Actor, all bool) error {
 	if all {
 		only, rec.Detail = "", "every session of the account, by this one"
 	}
-	return s.storeEnd(ctx, s.dir.end(actor.Account, only, now, &rec), &rec)
+	_, err := s.end(ctx, site.Actor{}, only, rec)
+	return err
 }
 
 // RevokeAccount ends every session of the account with that address and returns how
@@ -57,8 +56,7 @@ func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string
 		return 0, err
 	}
 	rec := change(by, site.KindSessionRevoked, account, "every session of the account, by an administrator")
-	ids := s.dir.end(account.ID, "", s.clock.Now(), &rec)
-	return len(ids), s.storeEnd(ctx, ids, &rec)
+	return s.end(ctx, by, "", rec)
 }
 
 // RevokeSession ends one session of the account with that address. NotFound without
@@ -71,108 +69,50 @@ func (s *Service) RevokeSession(ctx context.Context, by site.Actor, email string
 	}
 	rec := change(by, site.KindSessionRevoked, account, "one session, by an administrator")
 	rec.Session = id
-	var ids []site.SessionID
+	ended := 0
 	if id != "" { // which would be all of them
-		ids = s.dir.end(account.ID, id, s.clock.Now(), &rec)
+		ended, err = s.end(ctx, by, id, rec)
 	}
-	if len(ids) == 0 {
+	if err == nil && ended == 0 {
 		return fault.New(fault.NotFound, "There is no such session")
 	}
-	return s.storeEnd(ctx, ids, &rec)
+	return err
 }
 
-// storeEnd stores the end of sessions that are dead in memory already, then
-// forgets them. Those whose end someone else has stored meanwhile are left out. All
-// are of the account that rec names.
-func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.Record) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	unlock, err := s.lockSessions(ctx, rec.Account)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	ids = s.dir.stillEnding(ids)
-	if len(ids) == 0 {
-		return nil
-	}
-	written := *rec
-	written.Count = limit.CountOf(len(ids))
-	err = s.write(ctx, "storing the end of sessions", func(ctx context.Context) error {
-		return s.store.EndSessions(ctx, ids, written)
-	})
-	if err != nil {
-		return err
-	}
-	s.dir.forgetAll(ids)
-	s.log.Info("sessions ended", "account", written.Account, "count", len(ids))
-	return nil
-}
-
-// lockSessions locks the stored sessions of an account, and returns what unlocks them.
-// Nothing is locked where there is no such account. Unavailable when ctx ends first.
-func (s *Service) lockSessions(ctx context.Context, id site.AccountID) (unlock func(), err error) {
-	s.dir.mu.RLock()
-	a := s.dir.accounts[id]
-	s.dir.mu.RUnlock()
-	if a == nil {
-		return func() {}, nil
-	}
-	return amend.Acquire(ctx, a.writing)
-}
-
-// retryEnded stores the ends that the store would not take before, up to the first
-// that it does not take again.
-func (s *Service) retryEnded(ctx context.Context) error {
-	for rec, ids := range s.dir.ending() {
-		if err := s.storeEnd(ctx, ids, rec); err != nil {
-			return err
+// end ends a session of the account that rec names, or all where only is "". It returns how
+// many these are, including those whose end is not stored yet, without those that had expired.
+func (s *Service) end(ctx context.Context, by site.Actor, only site.SessionID, rec site.Record) (ended int, err error) {
+	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+		var living []site.SessionID
+		living, ended = s.dir.toEnd(rec.Account, only, s.clock.Now())
+		if len(living) == 0 {
+			return nil, nil
 		}
-	}
-	return nil
+		rec.Count = limit.CountOf(len(living))
+		return []site.Amendment{{EndSessions: living, Record: rec}}, nil
+	})
+	return ended, err
 }
 
-// end makes a session of an account dead, or all where none is named, for the reason that
-// rec states. It returns their ids, including those whose end the store has not noted yet,
-// without those that had expired.
-func (d *directory) end(id site.AccountID, only site.SessionID, now time.Time, rec *site.Record) (ids []site.SessionID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// toEnd returns the sessions of an account, or one, that have not ended yet, and counts also
+// those that have ended and not expired.
+func (d *directory) toEnd(id site.AccountID, only site.SessionID, now time.Time) (living []site.SessionID, all int) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	a := d.accounts[id]
 	if a == nil {
-		return nil
+		return nil, 0
 	}
 	for _, s := range a.sessions {
-		if now.Before(s.Expires.Time) && (only == "" || s.ID == only) {
-			s.ended = rec
-			ids = append(ids, s.ID)
+		if !now.Before(s.Expires.Time) || only != "" && s.ID != only {
+			continue
+		}
+		all++
+		if !s.ended {
+			living = append(living, s.ID)
 		}
 	}
-	return ids
-}
-
-// stillEnding returns those of ids that have ended and are not forgotten.
-func (d *directory) stillEnding(ids []site.SessionID) []site.SessionID {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return slices.DeleteFunc(slices.Clone(ids), func(id site.SessionID) bool {
-		s := d.sessions[id]
-		return s == nil || s.ended == nil
-	})
-}
-
-// ending returns the ended sessions by what ended them.
-func (d *directory) ending() map[*site.Record][]site.SessionID {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	out := make(map[*site.Record][]site.SessionID)
-	for _, s := range d.sessions {
-		if s.ended != nil {
-			out[s.ended] = append(out[s.ended], s.ID)
-		}
-	}
-	return out
+	return living, all
 }
 
 func (d *directory) forgetAll(ids []site.SessionID) {

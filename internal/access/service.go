@@ -148,7 +148,7 @@ func (s *Service) settle(ctx context.Context) {
 	last := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }
-	for _, write := range []func(context.Context) error{s.retryEnded, s.changes.Settle, s.retryRebased, writeFailures} {
+	for _, write := range []func(context.Context) error{s.changes.Settle, s.retryRebased, writeFailures} {
 		if err := write(ctx); err != nil {
 			s.log.Warn("storage does not take what is to be stored of access", "error", err)
 			if last {

@@ -17,20 +17,20 @@ const (
 )
 
 // session is a session in memory. It stays there after its end until the store
-// has taken note of it, so that a client's retry still finds it.
+// has deleted it, so that a client's retry still finds it.
 type session struct {
 	site.Session
 	account *account
-	ended   *site.Record // why it is dead; nil while it lives. Shared by sessions that ended together
+	ended   bool
 }
 
 // lives reports whether the session is good for anything at now.
-func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires.Time) }
+func (s *session) lives(now time.Time) bool { return !s.ended && now.Before(s.Expires.Time) }
 
 // found reports whether there is an unexpired session; one that has ended counts only where
 // ending is set.
 func (s *session) found(now time.Time, ending bool) bool {
-	return s != nil && now.Before(s.Expires.Time) && (ending || s.ended == nil && !s.account.removed)
+	return s != nil && now.Before(s.Expires.Time) && (ending || !s.ended)
 }
 
 // actor returns the account behind the session.

@@ -8,7 +8,7 @@ import (
 )
 
 // Store keeps accounts, sessions, grants, groups and holidays over restarts; what administrators change of
-// them is stored by package amend. Each method is one transaction that also appends the
+// them, and the end of sessions, is stored by package amend. Each method is one transaction that also appends the
 // record it is given, so that nothing changes unrecorded; an error means that nothing was
 // written. Its methods may be called concurrently. Errors without a
 // [gatehouse/internal/fault.Kind] of their own count as Unavailable.
@@ -24,8 +24,6 @@ type Store interface {
 	// device's secret for the account until the session would expire, also where it ends
 	// before, and the newest [site.MaxLoginDevices] of an account.
 	AddSession(ctx context.Context, session site.Session, device [32]byte, evicted []site.SessionID, rec site.Record) error
-	// EndSessions deletes sessions; ids that are not there are passed over.
-	EndSessions(ctx context.Context, sessions []site.SessionID, rec site.Record) error
 	// RebaseSessions sets a new expiry of sessions and marks them as resting on a
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error

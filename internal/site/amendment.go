@@ -7,6 +7,8 @@ type Amendment struct {
 	UpdateAccount *Account // replaces what is stored of the account with that id; without a password all but that
 	RemoveAccount AccountID
 
+	EndSessions []SessionID // of one account
+
 	AddStation    *Station
 	UpdateStation *Station // replaces what is stored of the station with that id
 	RemoveStation StationID

@@ -5,7 +5,8 @@
 //
 // A change that revokes access, see [Service.Revoke], is the exception: what it revokes is
 // gone from memory at once, also while storage hangs or fails. It stays pending, and is
-// stored before any later change.
+// stored before any later change. It shares no transaction with what a store may refuse, so
+// that no other part of a change can undo it.
 //
 // It knows nothing of what is changed: packages access and station draft amendments
 // and put them into effect, package sqlite stores them, and package provision changes
@@ -50,13 +51,13 @@ type Service struct {
 	lives   func(site.Actor) bool
 
 	mu      sync.Mutex // guards pending, and is held while functions adopt and foresee
-	pending []*change  // the oldest first
+	pending []*revocation
 }
 
-// change is a change that revokes access and has not been stored yet.
-type change struct {
-	amendments []site.Amendment
-	refused    error // why the store has no place for it; written while the turn is held
+// revocation is an amendment that revokes access and has not been stored yet.
+type revocation struct {
+	site.Amendment
+	refused error // why the store has no place for it; written while the turn is held
 }
 
 // New returns a Service over that store.
@@ -94,9 +95,7 @@ func (s *Service) OnPending(foresee func([]site.Amendment)) { s.foresee = append
 // and when the storage fails. After an error nothing has changed. The storing does not
 // end with ctx: only the answer of the store shows whether the change stands.
 func (s *Service) Make(ctx context.Context, by site.Actor, draft func() ([]site.Amendment, error)) error {
-	s.mu.Lock()
-	older := slices.Clone(s.pending) // those that come later win over this change
-	s.mu.Unlock()
+	older := s.waiting() // those that come later win over this change
 	release, err := Acquire(ctx, s.turn)
 	if err != nil {
 		return err
@@ -119,62 +118,97 @@ func (s *Service) Make(ctx context.Context, by site.Actor, draft func() ([]site.
 	return nil
 }
 
-// Revoke is Make of a change that revokes access: draft is called at once, and what it
-// revokes is gone when Revoke returns, whatever it returns. Draft must only look things up.
-// After Unavailable the change is pending: every later change, and [Service.Settle], tries
-// to store it first.
+// Revoke makes a change whose every amendment revokes access: draft is called at once, and
+// what it revokes is gone when Revoke returns, whatever it returns. Draft must only look things up.
+// After Unavailable the revocations are pending: every later change, and [Service.Settle],
+// tries to store them first. What the store refuses, because there is nothing left to revoke,
+// keeps no other revocation from being stored. Errors as of Make.
 func (s *Service) Revoke(ctx context.Context, by site.Actor, draft func() ([]site.Amendment, error)) error {
-	c, err := s.foreseen(by, draft)
+	added, err := s.foreseen(by, draft)
 	if err != nil {
 		return err
 	}
 	if err := s.Settle(ctx); err != nil {
 		return err
 	}
-	return c.refused
+	for _, r := range added {
+		if r.refused != nil {
+			return r.refused
+		}
+	}
+	return nil
 }
 
-// foreseen makes a change pending, unless it is empty.
-func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)) (*change, error) {
+// foreseen makes revocations pending.
+func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)) (added []*revocation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Check(by); err != nil {
 		return nil, err
 	}
 	amendments, err := draft()
-	c := &change{amendments: amendments}
-	if err == nil && len(amendments) > 0 {
-		s.pending = append(s.pending, c)
-		s.update(nil)
+	if err != nil || len(amendments) == 0 {
+		return nil, err
 	}
-	return c, err
+	for _, a := range amendments {
+		added = append(added, &revocation{Amendment: a})
+	}
+	s.pending = append(s.pending, added...)
+	s.update(nil)
+	return added, nil
 }
 
-// Settle stores what is pending. Unavailable.
+// Settle stores what is pending, also what becomes so while it waits for its turn: many
+// revocations at once share a transaction. Unavailable.
 func (s *Service) Settle(ctx context.Context) error {
-	return s.Make(ctx, site.Actor{}, func() ([]site.Amendment, error) { return nil, nil })
+	release, err := Acquire(ctx, s.turn)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.flush(ctx, s.waiting())
 }
 
-// flush stores those of older that are still pending. What the store refuses is dropped:
-// what it would change is gone. The caller holds the turn.
-func (s *Service) flush(ctx context.Context, older []*change) error {
-	for _, c := range older {
+// waiting returns what is pending.
+func (s *Service) waiting() []*revocation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pending)
+}
+
+// flush stores those of older that are still pending, in one transaction, or where the store
+// refuses one of them each in its own. What it refuses is dropped. The caller holds the turn.
+func (s *Service) flush(ctx context.Context, older []*revocation) error {
+	for {
 		s.mu.Lock()
-		pending := slices.Contains(s.pending, c)
+		older = slices.DeleteFunc(older, func(r *revocation) bool { return !slices.Contains(s.pending, r) })
 		s.mu.Unlock()
-		if !pending {
-			continue
+		if len(older) == 0 {
+			return nil
 		}
-		stored := c.amendments
-		if c.refused = s.write(ctx, stored); fault.Is(c.refused, fault.Unavailable) {
-			return c.refused
+		tried := older
+		err := s.write(ctx, amendments(tried))
+		if err != nil && len(older) > 1 && !fault.Is(err, fault.Unavailable) {
+			tried = older[:1]
+			err = s.write(ctx, amendments(tried))
 		}
-		if c.refused != nil {
-			stored = nil
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			return err
+		case err != nil:
+			tried[0].refused = err
+			s.settled(nil, tried)
+		default:
+			s.settled(amendments(tried), tried)
 		}
-		s.settled(stored, c)
 	}
-	return nil
+}
+
+func amendments(all []*revocation) (out []site.Amendment) {
+	for _, r := range all {
+		out = append(out, r.Amendment)
+	}
+	return out
 }
 
 // write stores amendments.
@@ -187,11 +221,11 @@ func (s *Service) write(ctx context.Context, amendments []site.Amendment) error 
 	return nil
 }
 
-// settled puts stored amendments into effect, those of done if that was pending.
-func (s *Service) settled(stored []site.Amendment, done *change) {
+// settled puts stored amendments into effect; done are pending no longer.
+func (s *Service) settled(stored []site.Amendment, done []*revocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = slices.DeleteFunc(s.pending, func(c *change) bool { return c == done })
+	s.pending = slices.DeleteFunc(s.pending, func(r *revocation) bool { return slices.Contains(done, r) })
 	s.update(stored)
 }
 
@@ -201,12 +235,8 @@ func (s *Service) update(stored []site.Amendment) {
 	for _, adopt := range s.adopt {
 		adopt(stored)
 	}
-	var pending []site.Amendment
-	for _, c := range s.pending {
-		pending = append(pending, c.amendments...)
-	}
 	for _, foresee := range s.foresee {
-		foresee(pending)
+		foresee(amendments(s.pending))
 	}
 }
 

@@ -124,11 +124,7 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, e
 	}, r)
 }
 
-// EndSessions forgets sessions; those that are gone already do not matter.
-func (db *DB) EndSessions(ctx context.Context, ids []site.SessionID, r site.Record) error {
-	return db.change(ctx, true, func(t *transaction) error { return t.dropSessions(ids) }, r)
-}
-
+// dropSessions deletes sessions; those that are gone already do not matter.
 func (t *transaction) dropSessions(ids []site.SessionID) error {
 	for _, id := range ids {
 		if _, err := t.exec("DELETE FROM session WHERE id = ?", string(id)); err != nil {

@@ -40,6 +40,8 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 			string(n.Email), n.Admin, n.Password.Reveal(), string(n.ID))
 	case a.RemoveAccount != "":
 		_, err = t.exec("DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
+	case len(a.EndSessions) > 0:
+		err = t.dropSessions(a.EndSessions)
 	case a.AddStation != nil:
 		s := a.AddStation
 		_, err = t.exec("INSERT INTO station (id, name, locks, token, salt, sum, enrolled, homeassistant) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -262,7 +262,7 @@ func TestDB_LoadAccess_devices(t *testing.T) {
 	add := func(n, expires int64) {
 		t.Helper()
 		s := site.Session{ID: "k", Account: "a-1", Expires: site.At(at(expires))}
-		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
+		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.Amend(ctx, []site.Amendment{{EndSessions: []site.SessionID{s.ID}, Record: record(site.KindSessionRevoked)}})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -180,7 +180,9 @@ func (c changes) logout(session site.SessionID) {
 	all, err := c.db.LoadAccess(c.t.Context())
 	for _, s := range all.Sessions {
 		if s.ID == session {
-			err = c.db.EndSessions(c.t.Context(), []site.SessionID{session}, site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Account: s.Account, Session: session}})
+			err = c.db.Amend(c.t.Context(), []site.Amendment{{
+				EndSessions: []site.SessionID{session}, Record: site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Account: s.Account, Session: session}},
+			}})
 		}
 	}
 	if err != nil {

@@ -416,10 +416,6 @@ func (s *store) AddSession(_ context.Context, _ site.Session, _ [32]byte, _ []si
 	return s.note(r)
 }
 
-func (s *store) EndSessions(_ context.Context, _ []site.SessionID, r site.Record) error {
-	return s.note(r)
-}
-
 type stationStore struct{ *store }
 
 func (s stationStore) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
