@@ -170,7 +170,11 @@ func TestGateway_rights(t *testing.T) {
 			lasting = append(lasting, route)
 		}
 	}
-	c := caller{t, g, strings.NewReplacer("{station_token}", g.Enrol(1042).StationToken, "{lock_id}", "1", "{lock}", "1",
+	status, err := g.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := caller{t, g, "gatehouse-" + string(status.GatewayID), strings.NewReplacer("{station_token}", g.Enrol(1042).StationToken, "{lock_id}", "1", "{lock}", "1",
 		"{email}", "absent@example.test", "{station}", "4040", "{who}", "absent@example.test", "{what}", "4040")}
 	for _, p := range c.principals() {
 		for _, cookie := range []bool{false, true} {
@@ -191,9 +195,10 @@ func TestGateway_rights(t *testing.T) {
 
 // caller sends the requests of the matrix.
 type caller struct {
-	t    *testing.T
-	g    *gatewaytest.Gateway
-	fill *strings.Replacer
+	t      *testing.T
+	g      *gatewaytest.Gateway
+	cookie string // its name
+	fill   *strings.Replacer
 }
 
 // check sends a request of a principal.
@@ -210,7 +215,7 @@ func (c caller) check(p principal, route string, r row, cookie bool) {
 	how := "bearer"
 	if cookie {
 		how = "cookie"
-		req.AddCookie(&http.Cookie{Name: "gatehouse", Value: p.cookie})
+		req.AddCookie(&http.Cookie{Name: c.cookie, Value: p.cookie})
 	} else if p.bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+p.bearer)
 	}
@@ -301,10 +306,16 @@ func (c caller) account(name string, admin bool) principal {
 	_, err := c.g.Admin.AddAccount(c.t.Context(), adminapi.NewAccount{Email: p.email(), Password: gatewaytest.Password, Admin: admin})
 	c.must(err)
 	p.renew = func() (bearer, cookie string) {
-		answer := c.g.Do(http.MethodPost, "/v1/auth/login", "", []byte(object("email", p.email(), "password", gatewaytest.Password)))
-		var tokens struct{ AccessToken, RefreshToken string }
-		c.must(json.Unmarshal(answer.Body, &tokens))
-		return tokens.AccessToken, tokens.RefreshToken
+		login := []byte(object("email", p.email(), "password", gatewaytest.Password))
+		var tokens struct{ AccessToken string }
+		c.must(json.Unmarshal(c.g.Do(http.MethodPost, "/v1/auth/login", "", login).Body, &tokens))
+		signedIn := http.Response{Header: c.g.Do(http.MethodPost, "/local/v1/session", "", login).Header}
+		for _, set := range signedIn.Cookies() {
+			if set.Name == c.cookie {
+				cookie = set.Value
+			}
+		}
+		return tokens.AccessToken, cookie
 	}
 	p.bearer, p.cookie = p.renew()
 	return p

@@ -51,9 +51,11 @@ func TestAttack_signing(t *testing.T) {
 		return path
 	}
 	body, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase, Password: gatewaytest.Password})
-	guess, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase})
-	if a := p.Do(http.MethodPost, "/admin/v1/backup", bearer, guess); a.Status != http.StatusForbidden {
-		t.Errorf("a backup without the password: %d %s", a.Status, a.Body)
+	for guess, want := range map[string]int{"": http.StatusBadRequest, "a guess": http.StatusForbidden} {
+		body, _ := json.Marshal(adminapi.BackupRequest{Passphrase: passphrase, Password: guess})
+		if a := p.Do(http.MethodPost, "/admin/v1/backup", bearer, body); a.Status != want {
+			t.Errorf("a backup with the password %q: %d %s", guess, a.Status, a.Body)
+		}
 	}
 	console := p.Do(http.MethodPost, "/admin/v1/backup", bearer, body)
 	if console.Status != http.StatusOK {

@@ -36,6 +36,9 @@ func (a *API) sealedBackup(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
+	if x.Req.Actor.Account != "" && in.Password == "" {
+		return fault.New(fault.Invalid, "The password of your account is missing: send it as \"password\"")
+	}
 	from := access.Client{Remote: x.Req.Remote(), Device: x.Cookie(kit.DeviceCookie(a.Status().GatewayID))}
 	return a.send(x, &a.sealing, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
 		if by.Account != "" {

@@ -141,9 +141,10 @@ func TestHandler_sealedBackup(t *testing.T) {
 	}
 	const good = `{"passphrase":"four words nobody knows","password":"correct horse battery"}`
 	h.want(send(porter, good), 403, `{"message":"Forbidden: this account is not an administrator"}`)
-	for _, password := range []string{"", "correct horse", strings.Repeat("x", 5000)} {
+	for _, password := range []string{"correct horse", strings.Repeat("x", 5000)} {
 		h.want(send(chief, `{"passphrase":"four words nobody knows","password":"`+password+`"}`), 403, `{"message":"This is not the password of your account"}`)
 	}
+	h.want(send(chief, `{"passphrase":"four words nobody knows"}`), 400, `{"message":"The password of your account is missing: send it as \"password\""}`)
 	h.want(send(chief, `{"passphrase":"short","password":"correct horse battery"}`), 400, `{"message":"The passphrase is too short"}`)
 	h.want(send(chief, `{"passphrase":7}`), 400, `{"message":"\"passphrase\" cannot be a number"}`)
 	h.want(send(chief, ""), 400, `{"message":"The body is missing: send a JSON object"}`)
