@@ -79,23 +79,25 @@ func (c *Conn) Evict() {
 	c.Reset(errCrowded.reason)
 }
 
-// serve sees a connection through, from its handshake to the last call of the handler.
+// serve sees a connection through. A goroutine of its own reads what follows the
+// handshakes: the stack of this one has grown by them.
 func (s *Server) serve(c *Conn) {
-	err := s.safely(func() error {
-		if c.gated != nil {
-			if err := s.shakeHands(c); err != nil {
-				return err
-			}
-		}
-		return s.converse(c)
-	})
+	err := s.safely(func() error { return s.establish(c) })
+	if c.announced && err == nil {
+		s.conns.Go(func() { s.conclude(c, s.safely(c.converse)) })
+		return
+	}
+	s.conclude(c, err)
+}
+
+// conclude ends a connection whose conversation has ended, up to the last call of the handler.
+func (s *Server) conclude(c *Conn, err error) {
 	c.end("", nil)
 	<-c.done
 	reason := c.reason
-	if reason == "" { // none was given: it follows from how the conversation ended
+	if reason == "" { // it follows from how the conversation ended
 		reason = s.explain(c, err)
 	}
-	s.clear(c)
 	c.slot.Leave()
 	s.seats.leave(c, func(shown *Conn) { s.cfg.Handler.Disconnected(shown, reason) })
 }
@@ -127,27 +129,29 @@ func (s *Server) shakeHands(c *Conn) error {
 	return nil
 }
 
-// converse lets mochi speak with the station until one of them ends it. The time to the
-// CONNECT begins with the end of the handshake (contract, section 2).
-func (s *Server) converse(c *Conn) error {
+// establish does the TLS handshake, and lets mochi do that of MQTT, up to CONNACK. The time
+// to the CONNECT begins with the end of the former (contract, section 2).
+func (s *Server) establish(c *Conn) error {
+	if c.gated != nil {
+		if err := s.shakeHands(c); err != nil {
+			return err
+		}
+	}
 	if err := s.hurry(c); err != nil {
 		return err
 	}
-	return s.mochi.EstablishConnection("stations", wire{c})
+	w := &wire{Conn: c.stream, c: c}
+	defer w.forget()
+	err := s.mochi.EstablishConnection("stations", w)
+	if c.announced { // mochi has read to the end of the CONNECT, which is an error to it
+		return nil
+	}
+	return err
 }
 
 // hurry bounds what is left until the CONNECT, or until the end of the handshake.
 func (s *Server) hurry(c *Conn) error {
 	return c.raw.SetDeadline(time.Now().Add(s.cfg.Limits.ConnectTimeout))
-}
-
-// clear removes what the connection left behind in mochi, which forgets nothing itself
-// where a packet broke it.
-func (s *Server) clear(c *Conn) {
-	if c.client != nil {
-		s.mochi.UnsubscribeClient(c.client)
-		s.mochi.Clients.Delete(c.client.ID)
-	}
 }
 
 // explain returns the reason why a conversation ended by itself, and counts it where

@@ -12,26 +12,18 @@ import (
 
 var payload = []byte(`{"id":"0190c8a0-0000-7000-8000-000000000000","command":"unlock","lockId":"lock-1","ttl":5}`)
 
-// The two ways to write a command, to a station that reads.
+// A command is written to a station that reads.
 func BenchmarkConn_Send(b *testing.B) {
-	ways := map[string]func(c *broker.Conn) error{
-		"own":     func(c *broker.Conn) error { return c.Send(1, 1, says(payload), await.Deadline()) },
-		"library": func(c *broker.Conn) error { return c.SendByLibrary(1, payload) },
+	g := open(b, setup{})
+	c, conn := g.connectAndSubscribe(1, 4, 1)
+	go func() { _, _ = io.Copy(io.Discard, c.conn) }()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := conn.Send(1, 1, says(payload), await.Deadline()); err != nil {
+			b.Fatal(err)
+		}
 	}
-	for name, send := range ways {
-		b.Run(name, func(b *testing.B) {
-			g := open(b, setup{})
-			c, conn := g.connectAndSubscribe(1, 4, 1)
-			go func() { _, _ = io.Copy(io.Discard, c.conn) }()
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := send(conn); err != nil {
-					b.Fatal(err)
-				}
-			}
-			g.stop()
-		})
-	}
+	g.stop()
 }
 
 // A command to a station and its PUBACK, with the station in this process.

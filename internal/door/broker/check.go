@@ -2,8 +2,8 @@ package broker
 
 // What is checked here is the form of the packets of clients: every rule of MQTT
 // 3.1.1 and 5.0 that one packet alone can break. testdata/mqtt lists the rules. What
-// a station may ask for is judged later (see judge), and mochi decodes only what has
-// passed. Nothing is allocated.
+// a station may ask for is checked later (see [Conn.receive]), and mochi decodes only what
+// has passed. Nothing is allocated.
 
 // Bits of the flags of CONNECT (section 3.1.2.3).
 const (

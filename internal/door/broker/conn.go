@@ -2,11 +2,12 @@ package broker
 
 import (
 	"crypto/tls"
+	"encoding/binary"
 	"net"
 	"sync/atomic"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/board/admission"
@@ -40,12 +41,12 @@ type Conn struct {
 	// The reading goroutine's own.
 	frames    framer
 	pace      *rate.Limiter
-	held      []byte       // was read and not handed on
-	passed    int          // of the first bytes of held, how many may be handed on: a packet, or its rest
-	slowed    bool         // a packet had to wait; the log knows
-	client    *mqtt.Client // mochi's side of it
-	seat      *seat        // held from the authenticated CONNECT on
-	announced bool         // the handler took it in Connected
+	buffer    [512]byte
+	held      []byte // was read and not handed on
+	keepalive time.Duration
+	slowed    bool  // a packet had to wait; the log knows
+	seat      *seat // held from the authenticated CONNECT on
+	announced bool  // the handler took it in Connected
 
 	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
 	credit  atomic.Int32 // answers that are due to commands; they are not paced
@@ -186,6 +187,95 @@ func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
 	c.server.note(c, r)
 	c.end(r.reason, answer)
 	return r
+}
+
+// converse acts on what the station sends until one of both ends it. Silence is bounded by
+// its keepalive (MQTT-3.1.2-22).
+func (c *Conn) converse() error {
+	for {
+		if err := c.raw.SetReadDeadline(time.Now().Add(c.keepalive * 3 / 2)); err != nil {
+			return err
+		}
+		packet, err := c.next()
+		if err != nil || c.Ended() {
+			return err
+		}
+		c.server.cfg.Handler.Heard(c)
+		if packet[0]>>4 == typeDisconnect {
+			return nil
+		}
+		if err := c.receive(packet); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the next packet, once it is whole and may be sent. While it has to wait,
+// nothing is read, so that TCP makes the station wait too.
+func (c *Conn) next() ([]byte, error) {
+	for {
+		size, r := c.frames.next(c.held)
+		if r != nil {
+			return nil, c.refuse(r, c.frames.answer(r))
+		}
+		if size > 0 {
+			packet := c.held[:size]
+			if c.held = c.held[size:]; len(c.held) == 0 {
+				c.held = nil // an idle station keeps no packet
+			}
+			return packet, c.keepPace()
+		}
+		n, err := c.stream.Read(c.buffer[:])
+		if c.held = append(c.held, c.buffer[:n]...); n == 0 {
+			return nil, err // else it comes again
+		}
+	}
+}
+
+// receive acts on a packet that the framer has passed. This is the one place where the
+// rights of a station are checked.
+func (c *Conn) receive(packet []byte) error {
+	_, digits := binary.Uvarint(packet[1:])
+	pk, err := decode(c.Version(), packet[0], packet[1+digits:])
+	switch {
+	case err != nil:
+		return err
+	case len(pk.Filters) > mostFilters:
+		return c.breach(errSubscribe)
+	}
+	switch pk.FixedHeader.Type {
+	case typePublish:
+		return c.publish(pk)
+	case typePuback:
+		c.server.cfg.Handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
+	case typeSubscribe:
+		return c.subscribe(pk)
+	case typeUnsubscribe:
+		return c.unsubscribe(pk)
+	case typePingreq:
+		return c.write([]byte{typePingresp << 4, 0})
+	}
+	return nil
+}
+
+// decode has mochi decode a packet that follows the CONNECT.
+func decode(version, header byte, body []byte) (pk *packets.Packet, err error) {
+	pk = &packets.Packet{ProtocolVersion: version}
+	if err := pk.FixedHeader.Decode(header); err != nil {
+		return nil, err
+	}
+	pk.FixedHeader.Remaining = len(body)
+	switch pk.FixedHeader.Type {
+	case typePublish:
+		err = pk.PublishDecode(body)
+	case typePuback:
+		err = pk.PubackDecode(body)
+	case typeSubscribe:
+		err = pk.SubscribeDecode(body)
+	case typeUnsubscribe:
+		err = pk.UnsubscribeDecode(body)
+	}
+	return pk, err
 }
 
 // keepPace waits until the station may send one more packet, or the connection ends. An

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -24,6 +25,7 @@ func (c *Conn) readConnect(cl *mqtt.Client, pk *packets.Packet) {
 	keepalive := min(max(cmp.Or(pk.Connect.Keepalive, mostKeepalive), leastKeepalive), mostKeepalive)
 	cl.State.ServerKeepalive = keepalive != pk.Connect.Keepalive
 	pk.Connect.Keepalive = keepalive
+	c.keepalive = time.Duration(keepalive) * time.Second
 	pk.Connect.Clean = true
 	c.mostPacket = pk.Properties.MaximumPacketSize
 	c.receiveMaximum = pk.Properties.ReceiveMaximum

@@ -279,7 +279,7 @@ func bubbleWith(t *testing.T, want func() setup, test func(t *testing.T, g *gate
 // 5 stations know the clamped one.
 func TestServer_keepalive(t *testing.T) {
 	cases := map[uint16]time.Duration{
-		0: 180 * time.Second, 1: 15 * time.Second, 9: 15 * time.Second, 10: 15 * time.Second, 11: 16 * time.Second,
+		0: 180 * time.Second, 1: 15 * time.Second, 9: 15 * time.Second, 10: 15 * time.Second, 11: 16500 * time.Millisecond,
 		60: 90 * time.Second, 120: 180 * time.Second, 121: 180 * time.Second,
 		43691: 180 * time.Second, 43690: 180 * time.Second, 65535: 180 * time.Second, // one and a half of it overflow 16 bits
 	}

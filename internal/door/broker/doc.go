@@ -1,8 +1,9 @@
 // Package broker is the MQTT broker that the stations connect to (contract,
 // section 2): MQTT 3.1.1 and 5.0 over TCP and TLS. It is the only importer of
-// mochi, and takes from it the packet codec and the handshake of a session, no
-// more: mochi's listeners, event loop, $SYS publisher, session store and
-// distribution of messages are never started or reached. What stations publish
+// mochi, and takes from it the packet codec and the handshake of a session, up to CONNACK,
+// no more: mochi's loops, listeners, $SYS publisher, session store, subscriptions and
+// distribution of messages are never started or reached. A connected station has one
+// goroutine, with a stack that only its own packets have grown. What stations publish
 // goes to the [Handler], commands leave through [Conn.Send], and nothing is ever
 // passed from one client to another.
 //

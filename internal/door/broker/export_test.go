@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -15,10 +14,8 @@ import (
 	"gatehouse/internal/metric"
 )
 
-// Leftovers counts what the library keeps of connections.
-func (s *Server) Leftovers() (clients int, subscriptions int64) {
-	return s.mochi.Clients.Len(), atomic.LoadInt64(&s.mochi.Info.Subscriptions)
-}
+// Leftovers counts the connections that the library keeps.
+func (s *Server) Leftovers() int { return s.mochi.Clients.Len() }
 
 // WelcomeEvicted serves a connection that is evicted before its handshake.
 func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) {
@@ -32,16 +29,6 @@ func (c *Conn) Expire() {
 	c.writing <- struct{}{}
 	defer c.unlock()
 	c.patience.until = time.Now()
-}
-
-// SendByLibrary writes a command as the library would, for comparison.
-func (c *Conn) SendByLibrary(packetID uint16, payload []byte) error {
-	return c.client.WritePacket(packets.Packet{
-		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1},
-		TopicName:   c.topics.Command,
-		PacketID:    packetID,
-		Payload:     payload,
-	})
 }
 
 // Stats are figures of the broker.
@@ -76,46 +63,33 @@ func Check(b []byte) (passed int, err error) {
 func Decode(b []byte) error {
 	in, version := bytes.NewBuffer(b), byte(0)
 	for in.Len() > 0 {
-		pk := packets.Packet{ProtocolVersion: version}
 		header, _ := in.ReadByte()
-		if err := pk.FixedHeader.Decode(header); err != nil {
-			return err
-		}
 		size, _, err := packets.DecodeLength(in)
 		if err != nil {
 			return err
 		}
-		pk.FixedHeader.Remaining = size
-		if err := decode(&pk, in.Next(size)); err != nil {
+		body := in.Next(size)
+		if version > 0 {
+			_, err = decode(version, header, body)
+		} else {
+			version, err = decodeConnect(body)
+		}
+		if err != nil {
 			return err
 		}
-		version = pk.ProtocolVersion
 	}
 	return nil
 }
 
-func decode(pk *packets.Packet, body []byte) error {
-	switch pk.FixedHeader.Type {
-	case packets.Connect:
-		if err := pk.ConnectDecode(body); err != nil {
-			return err
-		}
-		if code := pk.ConnectValidate(); code != packets.CodeSuccess {
-			return code
-		}
-		return nil
-	case packets.Publish:
-		return pk.PublishDecode(body)
-	case packets.Puback:
-		return pk.PubackDecode(body)
-	case packets.Subscribe:
-		return pk.SubscribeDecode(body)
-	case packets.Unsubscribe:
-		return pk.UnsubscribeDecode(body)
-	case packets.Disconnect:
-		return pk.DisconnectDecode(body)
+func decodeConnect(body []byte) (version byte, err error) {
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect, Remaining: len(body)}}
+	if err := pk.ConnectDecode(body); err != nil {
+		return 0, err
 	}
-	return nil
+	if code := pk.ConnectValidate(); code != packets.CodeSuccess {
+		return 0, code
+	}
+	return pk.ProtocolVersion, nil
 }
 
 // DefaultLimits returns the limits of a gateway that is not configured otherwise, with

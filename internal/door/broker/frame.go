@@ -12,8 +12,11 @@ const (
 	typePubrel      = 6
 	typePubcomp     = 7
 	typeSubscribe   = 8
+	typeSuback      = 9
 	typeUnsubscribe = 10
+	typeUnsuback    = 11
 	typePingreq     = 12
+	typePingresp    = 13
 	typeDisconnect  = 14
 )
 
@@ -22,7 +25,7 @@ const (
 // what a refused packet costs to decode small.
 const controlSize = 1 << 10
 
-// framer cuts what a station sends into packets, ahead of mochi. It hands on only whole
+// framer cuts what a station sends into packets. It hands on only whole
 // packets that conform to the standard (see check), so nothing else is ever decoded or
 // logged. A packet that is too large or out of place is refused by its first bytes.
 type framer struct {

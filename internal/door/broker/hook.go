@@ -24,32 +24,18 @@ func (*hook) ID() string { return "gatehouse" }
 // Provides implements [mqtt.Hook].
 func (*hook) Provides(method byte) bool {
 	switch method {
-	case mqtt.OnPacketRead, mqtt.OnConnect, mqtt.OnConnectAuthenticate, mqtt.OnSessionEstablish,
-		mqtt.OnSessionEstablished, mqtt.OnPacketEncode, mqtt.OnACLCheck, mqtt.OnSubscribed, mqtt.OnPublish:
+	case mqtt.OnPacketRead, mqtt.OnConnect, mqtt.OnConnectAuthenticate, mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnPacketEncode:
 		return true
 	}
 	return false
 }
 
 // connOf returns our side of mochi's client.
-func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(wire).c }
+func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(*wire).c }
 
-// OnPacketRead implements [mqtt.Hook]. It sees each packet decoded, before mochi
-// acts on it, and judges it. The only error that mochi heeds is ErrRejectPacket.
+// OnPacketRead implements [mqtt.Hook]. It sees the CONNECT decoded, before mochi acts on it.
 func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	c := connOf(cl)
-	if pk.FixedHeader.Type == typeConnect {
-		c.readConnect(cl, &pk)
-		return pk, nil
-	}
-	if !c.announced || c.Ended() {
-		return pk, packets.ErrRejectPacket
-	}
-	c.server.cfg.Handler.Heard(c)
-	if r := c.judge(&pk); r != nil {
-		_ = c.refuse(r, disconnect(c.Version(), r.code))
-		return pk, packets.ErrRejectPacket
-	}
+	connOf(cl).readConnect(cl, &pk)
 	return pk, nil
 }
 
@@ -59,7 +45,7 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 	if r := h.server.admit(c, &pk); r != nil {
 		return c.refuse(r, r.connack(c.Version()))
 	}
-	c.client = cl
+	cl.Net.Conn.(*wire).client = cl
 	// mochi knows each connection under an id of its own, so that its own take-over,
 	// which races with itself, never has anything to take over.
 	cl.ID += "/" + strconv.FormatUint(h.last.Add(1), 10)
@@ -68,9 +54,7 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 }
 
 // OnConnectAuthenticate implements [mqtt.Hook]: OnConnect has answered already.
-func (*hook) OnConnectAuthenticate(cl *mqtt.Client, _ packets.Packet) bool {
-	return connOf(cl).client == cl
-}
+func (*hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
 
 // OnSessionEstablish implements [mqtt.Hook]: the station's connection before this
 // one ends, before this one is acknowledged.
@@ -83,7 +67,6 @@ func (h *hook) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
 // OnSessionEstablished implements [mqtt.Hook]: CONNACK has been written.
 func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	c := connOf(cl)
-	h.server.mochi.Clients.Delete(cl.ID) // its list serves only what we do not use
 	c.seat.order.Lock()
 	defer c.seat.order.Unlock()
 	if c.seat.taker.Load() != c || c.Ended() {
@@ -101,7 +84,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 // OnPacketEncode implements [mqtt.Hook]: MQTT 5 stations learn from CONNACK what is
 // not offered (section 3.2.2.3).
 func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
-	if pk.FixedHeader.Type != typeConnack || pk.ReasonCode != packets.CodeSuccess.Code {
+	if pk.ReasonCode != packets.CodeSuccess.Code {
 		return pk
 	}
 	c, p := connOf(cl), &pk.Properties
@@ -111,24 +94,4 @@ func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	p.SharedSubAvailableFlag, p.SharedSubAvailable = true, 0
 	p.MaximumPacketSize = c.server.cfg.Limits.PacketSize
 	return pk
-}
-
-// OnACLCheck implements [mqtt.Hook]: judge has replaced the topics that are refused.
-func (*hook) OnACLCheck(_ *mqtt.Client, topic string, _ bool) bool { return topic != nowhere }
-
-// OnSubscribed implements [mqtt.Hook]. It comes before SUBACK is written, so that a
-// station that has it can count on commands.
-func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
-	c := connOf(cl)
-	for i, f := range pk.Filters {
-		if f.Filter == c.topics.Command && codes[i] <= 1 {
-			c.granted.Store(int32(codes[i]) + 1)
-		}
-	}
-}
-
-// OnPublish implements [mqtt.Hook]: the message goes to the handler alone; mochi acknowledges it.
-func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	h.server.cfg.Handler.Received(connOf(cl), pk.TopicName, pk.Payload, pk.FixedHeader.Dup)
-	return pk, packets.CodeSuccessIgnore
 }

@@ -14,24 +14,26 @@ func (r *refusal) Error() string { return r.reason }
 
 // Reason codes of MQTT 5 (section 2.4) and 3.1.1 (table 3.1).
 const (
-	codeMalformed     = 0x81
-	codeProtocol      = 0x82
-	codeBadVersion    = 0x84
-	codeBadClientID   = 0x85
-	codeBadSecret     = 0x86
-	codeNotAuthorized = 0x87
-	codeStopping      = 0x8B
-	codeBadMethod     = 0x8C
-	codeTakenOver     = 0x8E
-	codeBadAlias      = 0x94
-	codeTooLarge      = 0x95
-	codeNoRetain      = 0x9A
-	codeNoQoS         = 0x9B
+	codeNoSubscription = 0x11
+	codeMalformed      = 0x81
+	codeProtocol       = 0x82
+	codeBadVersion     = 0x84
+	codeBadClientID    = 0x85
+	codeBadSecret      = 0x86
+	codeNotAuthorized  = 0x87
+	codeStopping       = 0x8B
+	codeBadMethod      = 0x8C
+	codeTakenOver      = 0x8E
+	codeBadAlias       = 0x94
+	codeTooLarge       = 0x95
+	codeNoRetain       = 0x9A
+	codeNoQoS          = 0x9B
 
 	v3BadVersion    = 1
 	v3BadClientID   = 2
 	v3BadSecret     = 4
 	v3NotAuthorized = 5
+	v3Refused       = 0x80 // of a SUBACK, table 3.9.3
 )
 
 // Refusals of a CONNECT, which CONNACK answers:

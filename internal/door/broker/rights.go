@@ -1,80 +1,85 @@
 package broker
 
 import (
+	"encoding/binary"
+
 	"github.com/mochi-mqtt/server/v2/packets"
 )
-
-// nowhere replaces a topic that is refused, where mochi answers the packet. It is the only
-// one that OnACLCheck refuses.
-const nowhere = "-"
 
 // mostFilters bounds the topics of one SUBSCRIBE or UNSUBSCRIBE: a station has one
 // to name.
 const mostFilters = 8
 
-// judge returns what is wrong with a packet, and changes it so that mochi can act on
-// it: what is refused but does not end the connection names nowhere instead. This is the
-// one place where the rights of a station are checked.
-func (c *Conn) judge(pk *packets.Packet) *refusal {
-	if len(pk.Filters) > mostFilters {
-		return errSubscribe
-	}
-	switch pk.FixedHeader.Type {
-	case typePublish:
-		return c.judgePublish(pk)
-	case typeSubscribe:
-		c.judgeSubscribe(pk)
-	case typeUnsubscribe:
-		c.judgeUnsubscribe(pk)
-	case typePuback:
-		c.server.cfg.Handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
-	}
-	return nil
-}
-
-// judgePublish lets the station's own report and result pass. In MQTT 5 a foreign
-// topic at QoS 1 is answered by a PUBACK; every other breach ends the connection.
-func (c *Conn) judgePublish(pk *packets.Packet) *refusal {
+// publish takes the station's own reports and results. In MQTT 5 a foreign topic at QoS 1
+// is answered by a PUBACK; every other breach ends the connection.
+func (c *Conn) publish(pk *packets.Packet) error {
+	qos, code := pk.FixedHeader.Qos, []byte(nil)
 	switch {
-	case pk.FixedHeader.Qos > 1:
-		return errQoS
+	case qos > 1:
+		return c.breach(errQoS)
 	case pk.FixedHeader.Retain:
-		return errRetain
+		return c.breach(errRetain)
 	case c.topics.MayPublish(pk.TopicName):
-		return nil
-	case c.Version() != 5 || pk.FixedHeader.Qos == 0:
-		return errTopic
+		c.server.cfg.Handler.Received(c, pk.TopicName, pk.Payload, pk.FixedHeader.Dup)
+	case c.Version() != 5 || qos == 0:
+		return c.breach(errTopic)
+	default:
+		c.server.note(c, errTopic)
+		code = []byte{codeNotAuthorized}
 	}
-	c.server.note(c, errTopic)
-	pk.TopicName = nowhere
-	return nil
+	if qos == 0 {
+		return nil
+	}
+	return c.answer(typePuback, pk.PacketID, code...)
 }
 
-// judgeSubscribe lets the station's own command topic pass. Other filters are answered
-// by SUBACK.
-func (c *Conn) judgeSubscribe(pk *packets.Packet) {
-	pk.Properties.User = nil // mochi answers with them
+// subscribe takes the subscription to the station's own commands. Other filters are refused
+// in SUBACK. A station that has that can count on commands.
+func (c *Conn) subscribe(pk *packets.Packet) error {
+	refused, rest := byte(v3Refused), []byte(nil)
+	if c.Version() == 5 {
+		refused, rest = codeNotAuthorized, []byte{0} // no properties
+	}
 	foreign := false
-	for i := range pk.Filters {
-		f := &pk.Filters[i]
+	for _, f := range pk.Filters {
 		if f.Filter != c.topics.Command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
-			*f, foreign = packets.Subscription{Filter: nowhere}, true
+			foreign, rest = true, append(rest, refused)
+			continue
 		}
-		f.RetainHandling = 2 // no search for what is never retained; it takes 16 kB of stack
+		qos := min(f.Qos, 1)
+		rest = append(rest, qos)
+		c.granted.Store(int32(qos) + 1)
 	}
 	if foreign {
 		c.server.note(c, errSubscribe)
 	}
+	return c.answer(typeSuback, pk.PacketID, rest...)
 }
 
-// judgeUnsubscribe ends the subscription to commands before UNSUBACK is written.
-func (c *Conn) judgeUnsubscribe(pk *packets.Packet) {
-	pk.Properties.User = nil // mochi answers with them
-	for i := range pk.Filters {
-		if pk.Filters[i].Filter == c.topics.Command {
-			c.granted.Store(0)
-		} else {
-			pk.Filters[i].Filter = nowhere
+// unsubscribe ends the subscription to commands before UNSUBACK is written.
+func (c *Conn) unsubscribe(pk *packets.Packet) error {
+	rest := []byte{0} // no properties
+	for _, f := range pk.Filters {
+		code := byte(codeNoSubscription)
+		if f.Filter == c.topics.Command && c.granted.Swap(0) > 0 {
+			code = 0
 		}
+		rest = append(rest, code)
 	}
+	if c.Version() != 5 {
+		rest = nil
+	}
+	return c.answer(typeUnsuback, pk.PacketID, rest...)
+}
+
+// breach ends the connection for r.
+func (c *Conn) breach(r *refusal) error {
+	return c.refuse(r, disconnect(c.Version(), r.code))
+}
+
+// answer writes the packet that acknowledges one of the station's; rest is short.
+func (c *Conn) answer(kind byte, packetID uint16, rest ...byte) error {
+	packet := []byte{kind << 4, byte(2 + len(rest))}
+	packet = binary.BigEndian.AppendUint16(packet, packetID)
+	return c.write(append(packet, rest...))
 }

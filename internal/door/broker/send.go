@@ -83,7 +83,7 @@ func appendPublish(b []byte, version byte, topic string, packetID uint16, qos by
 	return append(b, payload...)
 }
 
-// write writes one whole packet of mochi's within the write timeout.
+// write writes one whole packet that is no command within the write timeout.
 func (c *Conn) write(packet []byte) error {
 	deadline, err := c.takeWriting(time.Time{})
 	if err != nil {

@@ -60,7 +60,6 @@ func options(limits Limits) *mqtt.Options {
 	c.ReceiveMaximum = 32
 	c.MaximumInflight = 32
 	c.MaximumClientWritesPending = 1 // its queue of outgoing messages is never used
-	c.Compatibilities.NoInheritedPropertiesOnAck = true
 	return &mqtt.Options{
 		Capabilities:             c,
 		ClientNetReadBufferSize:  512,

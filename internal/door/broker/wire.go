@@ -1,47 +1,36 @@
 package broker
 
 import (
+	"bytes"
 	"net"
 	"time"
+
+	"github.com/mochi-mqtt/server/v2"
 )
 
-// wire is a connection as mochi sees it. What mochi reads has been judged by the
-// framer; each of its writes is one whole packet and takes turns with the commands;
-// its deadlines hold for reading alone; its Close leaves no command behind.
-type wire struct{ c *Conn }
+// wire is a connection as mochi sees it: it has one packet to read, the CONNECT, and
+// closing it does nothing. Each write is one whole packet and takes turns with the commands.
+type wire struct {
+	net.Conn
+	c       *Conn
+	connect *bytes.Reader // the packet, once it is whole
+	client  *mqtt.Client  // mochi's side of it, once it is admitted
+}
 
-// Read implements [net.Conn]. It returns one packet at a time, whole or in pieces: when the
-// next one is judged, mochi has acted on those before. While a packet has to wait, nothing
-// is read, so that TCP makes the station wait too.
-func (w wire) Read(p []byte) (int, error) {
-	c := w.c
-	for c.passed == 0 {
-		size, r := c.frames.next(c.held)
-		if r != nil {
-			return 0, c.refuse(r, c.frames.answer(r))
-		}
-		if size == 0 {
-			n, err := c.stream.Read(p)
-			if c.held = append(c.held, p[:n]...); n == 0 {
-				return 0, err // else it comes again
-			}
-			continue
-		}
-		if err := c.keepPace(); err != nil {
+// Read implements [net.Conn].
+func (w *wire) Read(p []byte) (int, error) {
+	if w.connect == nil {
+		packet, err := w.c.next()
+		if err != nil {
 			return 0, err
 		}
-		c.passed = size
+		w.connect = bytes.NewReader(packet)
 	}
-	n := copy(p, c.held[:c.passed])
-	c.held, c.passed = c.held[n:], c.passed-n
-	if len(c.held) == 0 {
-		c.held = nil // an idle station costs no buffer
-	}
-	return n, nil
+	return w.connect.Read(p)
 }
 
 // Write implements [net.Conn].
-func (w wire) Write(packet []byte) (int, error) {
+func (w *wire) Write(packet []byte) (int, error) {
 	if len(packet) == 0 {
 		return 0, nil
 	}
@@ -51,24 +40,15 @@ func (w wire) Write(packet []byte) (int, error) {
 	return len(packet), nil
 }
 
-// Close implements [net.Conn]. The reason of the end follows later (see serve).
-func (w wire) Close() error {
-	w.c.end("", nil)
-	return nil
+// forget removes the connection from the list of mochi, which keeps some that fail.
+func (w *wire) forget() {
+	if w.client != nil {
+		w.c.server.mochi.Clients.Delete(w.client.ID)
+	}
 }
 
-// SetDeadline implements [net.Conn] for reading: mochi means its keepalive by it,
-// and writes have deadlines of their own.
-func (w wire) SetDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
+// Close implements [net.Conn].
+func (*wire) Close() error { return nil }
 
-// SetReadDeadline implements [net.Conn].
-func (w wire) SetReadDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
-
-// SetWriteDeadline implements [net.Conn]; it has no effect.
-func (wire) SetWriteDeadline(time.Time) error { return nil }
-
-// LocalAddr implements [net.Conn].
-func (w wire) LocalAddr() net.Addr { return w.c.raw.LocalAddr() }
-
-// RemoteAddr implements [net.Conn].
-func (w wire) RemoteAddr() net.Addr { return w.c.raw.RemoteAddr() }
+// SetDeadline implements [net.Conn]. The deadlines of mochi have no effect.
+func (*wire) SetDeadline(time.Time) error { return nil }
