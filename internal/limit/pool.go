@@ -11,7 +11,6 @@ import (
 type Limits struct {
 	Total      int // slots in all
 	PerAddress int // slots of one client address; loopback has no bound of its own
-	Unfinished int // slots at stage Unfinished
 	Resting    int // slots that are not at stage Working
 }
 
@@ -44,8 +43,8 @@ type Holder interface {
 	Evict()
 }
 
-// A network, or an address of it, loses a slot first if it holds more than one part in so
-// many of all that can be evicted. Below that no one can be blamed: a house behind one
+// A network, or an address of it, loses a slot first if it holds several, and more than one
+// part in so many of all that can be evicted. Below that no one can be blamed: a house behind one
 // address may hold more than each of many addresses of one attacker, but its clients finish
 // in milliseconds, so that the oldest slots are not theirs.
 const (
@@ -57,27 +56,75 @@ const (
 // evicts the oldest unfinished slot, else the longest idle, of the network that holds most,
 // or of all where no network holds an eighth; within a network an address that holds more
 // than half of it loses first. A newcomer whose address is at its bound evicts from that. An
-// eviction looks at each slot. Safe for concurrent use.
+// eviction takes the same time however many slots there are. Safe for concurrent use.
 type Pool struct {
 	limits Limits
 
 	mu        sync.Mutex // mu guards what follows, and what is in each Slot
-	slots     []*Slot
 	all       *group
 	networks  map[netip.Addr]*group
 	addresses map[netip.Addr]*group
-	now       uint64 // counts changes
 }
 
-// group counts the slots of a pool, a network or an address.
-type group [Working + 1]int
+// group holds the slots of a pool, a network or an address.
+type group struct {
+	level  int // 0 for the pool, 1 for a network, 2 for an address
+	within *group
+	stages [Working + 1]chain
+	// largest is the part of it that had most slots that can be evicted when one was added
+	// last. Parts that shrink do not change it: a flood adds.
+	largest *group
+}
 
-// upTo returns how many slots of the group are at a stage or before it.
-func (g *group) upTo(stage Stage) (n int) {
-	for _, held := range g[:stage+1] {
-		n += held
+// chain is the slots of a group at one stage, the longest there first.
+type chain struct {
+	first, last *Slot
+	length      int
+}
+
+// link is what comes before and after a slot in a chain.
+type link struct{ before, after *Slot }
+
+// resting returns how many slots of the group can be evicted.
+func (g *group) resting() int { return g.stages[Unfinished].length + g.stages[Idle].length }
+
+// open returns how many slots the group has.
+func (g *group) open() int { return g.resting() + g.stages[Working].length }
+
+// oldest returns the slot that is evicted first: the oldest unfinished, else the longest
+// idle; nil if none can be.
+func (g *group) oldest() *Slot { return cmp.Or(g.stages[Unfinished].first, g.stages[Idle].first) }
+
+// add adds s to its stage.
+func (g *group) add(s *Slot) {
+	c := &g.stages[s.stage]
+	s.links[g.level] = link{before: c.last}
+	if c.last == nil {
+		c.first = s
+	} else {
+		c.last.links[g.level].after = s
 	}
-	return n
+	c.last = s
+	c.length++
+	if g.within != nil && s.stage < Working && (g.within.largest == nil || g.resting() > g.within.largest.resting()) {
+		g.within.largest = g
+	}
+}
+
+// remove removes s from its stage.
+func (g *group) remove(s *Slot) {
+	c, at := &g.stages[s.stage], s.links[g.level]
+	if at.before == nil {
+		c.first = at.after
+	} else {
+		at.before.links[g.level].after = at.after
+	}
+	if at.after == nil {
+		c.last = at.before
+	} else {
+		at.after.links[g.level].before = at.before
+	}
+	c.length--
 }
 
 // NewPool returns an empty pool.
@@ -93,10 +140,9 @@ type Slot struct {
 	holder  Holder // nil: outside
 	address netip.Addr
 	groups  [3]*group // the pool, the network, the address
-	at      int       // index in the slots of the pool
+	links   [3]link   // in the stage of each group
 	base    Stage     // as last set by Move
 	stage   Stage     // what counts: Working while holds > 0, else base
-	since   uint64    // when that was set
 	holds   int
 }
 
@@ -106,14 +152,9 @@ func (p *Pool) Enter(s *Slot, address netip.Addr, h Holder) error {
 	p.mu.Lock()
 	out, err := p.makeRoom(address)
 	if err == nil {
-		network := groupOf(p.networks, Network(address))
-		*s = Slot{
-			pool: p, holder: h, address: address, at: len(p.slots),
-			groups: [3]*group{p.all, network, groupOf(p.addresses, address)},
-		}
-		p.slots = append(p.slots, s)
-		s.count(1)
-		s.restage()
+		network := groupOf(p.networks, Network(address), p.all)
+		*s = Slot{pool: p, holder: h, address: address, groups: [3]*group{p.all, network, groupOf(p.addresses, address, network)}}
+		s.add()
 	}
 	p.mu.Unlock()
 	for _, h := range out {
@@ -122,10 +163,11 @@ func (p *Pool) Enter(s *Slot, address netip.Addr, h Holder) error {
 	return err
 }
 
-func groupOf(groups map[netip.Addr]*group, key netip.Addr) *group {
+// groupOf returns the group of a key, which is part of another.
+func groupOf(groups map[netip.Addr]*group, key netip.Addr, within *group) *group {
 	g := groups[key]
 	if g == nil {
-		g = new(group)
+		g = &group{level: within.level + 1, within: within}
 		groups[key] = g
 	}
 	return g
@@ -147,13 +189,10 @@ func (p *Pool) makeRoom(address netip.Addr) (out []Holder, err error) {
 	}
 	own := p.addresses[address]
 	bounded := p.limits.PerAddress > 0 && address.IsValid() && !address.IsLoopback()
-	if bounded && own != nil && own.upTo(Working) >= p.limits.PerAddress && !evict(p.first(own, 2, Idle)) {
+	if bounded && own != nil && own.open() >= p.limits.PerAddress && !evict(own.oldest()) {
 		return nil, ErrAddress
 	}
-	if p.limits.Unfinished > 0 && p.all.upTo(Unfinished) >= p.limits.Unfinished {
-		evict(p.next(Unfinished))
-	}
-	for p.limits.Resting > 0 && p.all.upTo(Idle) >= p.limits.Resting && evict(p.next(Idle)) {
+	for p.limits.Resting > 0 && p.all.resting() >= p.limits.Resting && evict(p.next()) {
 		continue
 	}
 	most := p.limits.Total
@@ -161,58 +200,23 @@ func (p *Pool) makeRoom(address netip.Addr) (out []Holder, err error) {
 		most += p.reserved()
 	}
 	// Loopback may hold more than the total; one for one is enough.
-	if p.limits.Total <= 0 || len(p.slots) < p.limits.Total || len(out) > 0 || evict(p.next(Idle)) || len(p.slots) < most {
+	if p.limits.Total <= 0 || p.all.open() < p.limits.Total || len(out) > 0 || evict(p.next()) || p.all.open() < most {
 		return out, nil
 	}
 	return nil, ErrTotal
 }
 
-// next returns the slot that is evicted next of those up to a stage, nil if there is none;
-// mu is held.
-func (p *Pool) next(upTo Stage) *Slot {
-	within, level := p.all, 0
+// next returns the slot that is evicted next, nil if there is none; mu is held.
+func (p *Pool) next() *Slot {
+	within := p.all
 	for _, share := range [...]int{networkShare, addressShare} {
-		s := p.ofLargest(within, level, upTo)
-		if s == nil {
-			return nil
-		}
-		largest := s.groups[level+1]
-		if largest.upTo(upTo)*share <= within.upTo(upTo) {
+		largest := within.largest
+		if largest == nil || largest.resting() == 1 || largest.resting()*share <= within.resting() {
 			break
 		}
-		within, level = largest, level+1
+		within = largest
 	}
-	return p.first(within, level, upTo)
-}
-
-// ofLargest returns a slot of the largest group within a group of a level. Of equal ones it
-// is the first in the order of evictions.
-func (p *Pool) ofLargest(within *group, level int, upTo Stage) (of *Slot) {
-	for _, s := range p.slots {
-		if s.groups[level] != within || s.stage > upTo {
-			continue
-		}
-		if of == nil || cmp.Or(cmp.Compare(of.groups[level+1].upTo(upTo), s.groups[level+1].upTo(upTo)), order(s, of)) < 0 {
-			of = s
-		}
-	}
-	return of
-}
-
-// first returns the slot of a group of a level that is evicted first: the oldest
-// unfinished, else the longest idle; nil if none can be.
-func (p *Pool) first(within *group, level int, upTo Stage) (first *Slot) {
-	for _, s := range p.slots {
-		if s.groups[level] == within && s.stage <= upTo && (first == nil || order(s, first) < 0) {
-			first = s
-		}
-	}
-	return first
-}
-
-// order compares two slots in the order of evictions.
-func order(s, t *Slot) int {
-	return cmp.Or(cmp.Compare(s.stage, t.stage), cmp.Compare(s.since, t.since))
+	return within.oldest()
 }
 
 // Move sets the stage of s; from now on it is the newest of that stage.
@@ -243,35 +247,37 @@ func (s *Slot) change(f func()) {
 
 // restage sets the stage that counts, after a change; mu is held.
 func (s *Slot) restage() {
-	s.count(-1)
+	s.remove()
 	s.stage = s.base
 	if s.holds > 0 {
 		s.stage = Working
 	}
-	s.count(1)
-	s.pool.now++
-	s.since = s.pool.now
+	s.add()
 }
 
-// count adds to the counters of its groups at its stage; mu is held.
-func (s *Slot) count(n int) {
+// add adds s to its groups; mu is held.
+func (s *Slot) add() {
 	for _, g := range s.groups {
-		g[s.stage] += n
+		g.add(s)
+	}
+}
+
+// remove removes s from its groups; mu is held.
+func (s *Slot) remove() {
+	for _, g := range s.groups {
+		g.remove(s)
 	}
 }
 
 // remove removes s from the pool; mu is held.
 func (p *Pool) remove(s *Slot) {
-	s.count(-1)
-	for level, groups := range [...]map[netip.Addr]*group{p.networks, p.addresses} {
-		if s.groups[level+1].upTo(Working) == 0 {
-			delete(groups, [...]netip.Addr{Network(s.address), s.address}[level])
-		}
+	s.remove()
+	if s.groups[2].open() == 0 {
+		delete(p.addresses, s.address)
 	}
-	last := p.slots[len(p.slots)-1]
-	p.slots[s.at], last.at = last, s.at
-	p.slots[len(p.slots)-1] = nil
-	p.slots = p.slots[:len(p.slots)-1]
+	if s.groups[1].open() == 0 {
+		delete(p.networks, Network(s.address))
+	}
 	s.holder = nil
 }
 
@@ -279,16 +285,17 @@ func (p *Pool) remove(s *Slot) {
 func (p *Pool) Count() (open, unfinished int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.slots), p.all.upTo(Unfinished)
+	return p.all.open(), p.all.stages[Unfinished].length
 }
 
 // Holders returns the holders of all slots, in no order.
-func (p *Pool) Holders() []Holder {
+func (p *Pool) Holders() (all []Holder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]Holder, 0, len(p.slots))
-	for _, s := range p.slots {
-		all = append(all, s.holder)
+	for _, c := range p.all.stages {
+		for s := c.first; s != nil; s = s.links[0].after {
+			all = append(all, s.holder)
+		}
 	}
 	return all
 }

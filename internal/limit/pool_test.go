@@ -181,19 +181,6 @@ func TestPool_Enter_single(t *testing.T) {
 	}
 }
 
-func TestPool_Enter_unfinished(t *testing.T) {
-	c := newPool(t, limit.Limits{Total: 100, Unfinished: 3})
-	c.come("192.0.2.1", idle)
-	c.come("192.0.2.1", idle)
-	c.come("192.0.2.1", half) // 2
-	c.come("192.0.2.2", half) // 3
-	c.come("192.0.2.2", half) // 4
-	c.come("192.0.2.3", half) // 5: from the address that holds most that is unfinished
-	c.want(3)
-	c.come("192.0.2.2", half) // 6: all hold one, now
-	c.want(2, 3)
-}
-
 // Those that work leave the bound of the others untouched.
 func TestPool_Enter_resting(t *testing.T) {
 	c := newPool(t, limit.Limits{Total: 6, Resting: 2})
@@ -240,9 +227,8 @@ func TestPool_Enter_perAddress(t *testing.T) {
 // An address that evicts its own last place keeps a holder of its own.
 func TestPool_Enter_lastOfItsAddress(t *testing.T) {
 	for name, limits := range map[string]limit.Limits{
-		"address":    {Total: 100, PerAddress: 1},
-		"total":      {Total: 1},
-		"unfinished": {Total: 100, Unfinished: 1},
+		"address": {Total: 100, PerAddress: 1},
+		"total":   {Total: 1},
 	} {
 		c := newPool(t, limits)
 		c.come("192.0.2.1", half)
@@ -255,7 +241,7 @@ func TestPool_Enter_lastOfItsAddress(t *testing.T) {
 		if _, err := c.try("192.0.2.2"); (err != nil) != (limits.Total == 1) {
 			t.Errorf("%s: another address: %v", name, err)
 		}
-		if _, err := c.try("192.0.2.1"); (err != nil) != (name != "unfinished") {
+		if _, err := c.try("192.0.2.1"); err == nil {
 			t.Errorf("%s: the same address again: %v", name, err)
 		}
 	}
@@ -332,7 +318,7 @@ func TestSlot(t *testing.T) {
 // nobody who works.
 func TestPool_random(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	limits := limit.Limits{Total: 50, PerAddress: 20, Unfinished: 15}
+	limits := limit.Limits{Total: 50, PerAddress: 20}
 	c := newPool(t, limits)
 	inside := make(map[*client]limit.Stage)
 	for range 20_000 {
@@ -345,12 +331,7 @@ func TestPool_random(t *testing.T) {
 		case 1:
 			for g := range inside {
 				inside[g] = limit.Stage(random.IntN(3))
-				if open, unfinished := c.Count(); inside[g] != half || open == 0 || unfinished < limits.Unfinished {
-					g.slot.Move(inside[g])
-				} else {
-					inside[g] = busy
-					g.slot.Move(busy)
-				}
+				g.slot.Move(inside[g])
 				break
 			}
 		case 2:
@@ -377,7 +358,7 @@ func TestPool_random(t *testing.T) {
 				t.Fatalf("%s holds %d", g.address, from[g.address])
 			}
 		}
-		if open, half := c.Count(); open != len(inside) || half != unfinished || open > limits.Total || half > limits.Unfinished {
+		if open, half := c.Count(); open != len(inside) || half != unfinished || open > limits.Total {
 			t.Fatalf("counts %d and %d, are %d and %d", open, half, len(inside), unfinished)
 		}
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -140,9 +141,13 @@ func (s *Server) establish(c *Conn) error {
 	if err := s.hurry(c); err != nil {
 		return err
 	}
-	w := &wire{Conn: c.stream, c: c}
+	connect, err := c.next()
+	if err != nil {
+		return err
+	}
+	w := &wire{Conn: c.stream, c: c, connect: bytes.NewReader(connect)}
 	defer w.forget()
-	err := s.mochi.EstablishConnection("stations", w)
+	err = s.mochi.EstablishConnection("stations", w)
 	if c.announced { // mochi has read to the end of the CONNECT, which is an error to it
 		return nil
 	}

@@ -34,9 +34,6 @@ type Limits struct {
 	// ConnectionsPerAddress is the same for one client address. It is wide, because
 	// many stations may stand behind one. Loopback has no bound of its own.
 	ConnectionsPerAddress int
-	// Connecting is how many connections may not have sent their CONNECT yet. One more
-	// evicts one of them. Zero: 1,024.
-	Connecting int
 	// ConnectTimeout runs from the accepted connection to the first byte of the TLS
 	// handshake, from the turn of the handshake to its end, and from there, or without
 	// TLS from the accepted connection, to the complete CONNECT.

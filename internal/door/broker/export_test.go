@@ -98,7 +98,6 @@ func DefaultLimits() Limits {
 	return Limits{
 		Connections:           4096,
 		ConnectionsPerAddress: 2048,
-		Connecting:            1024,
 		ConnectTimeout:        time.Hour,
 		PacketsPerSecond:      50,
 		WriteTimeout:          time.Hour,
@@ -120,7 +119,6 @@ func (c Config) Filled() Config {
 	l, d := &c.Limits, DefaultLimits()
 	l.Connections = cmp.Or(l.Connections, d.Connections)
 	l.ConnectionsPerAddress = cmp.Or(l.ConnectionsPerAddress, d.ConnectionsPerAddress)
-	l.Connecting = cmp.Or(l.Connecting, d.Connecting)
 	l.ConnectTimeout = cmp.Or(l.ConnectTimeout, d.ConnectTimeout)
 	l.PacketsPerSecond = cmp.Or(l.PacketsPerSecond, d.PacketsPerSecond)
 	l.WriteTimeout = cmp.Or(l.WriteTimeout, d.WriteTimeout)

@@ -16,22 +16,22 @@ import (
 	"gatehouse/internal/test/await"
 )
 
-// A thousand stations from one address connect at one moment, and all are served.
-func TestServer_thousandAtOnce(t *testing.T) {
-	const stations = 1000
+// Two thousand stations from one address connect at one moment, all before the first sends
+// its CONNECT, and all are served.
+func TestServer_stormOfStations(t *testing.T) {
+	const stations = 2000
 	g := open(t, setup{})
+	clients := make([]*client, stations)
+	for i := range clients {
+		clients[i] = g.dial()
+	}
+	await.Until(t, "all connections", func() bool { return g.server.Stats().Connecting == stations })
 	var connecting sync.WaitGroup
-	for id := range site.StationID(stations) {
+	for i, c := range clients {
 		connecting.Go(func() {
-			conn, err := net.Dial("tcp", g.address)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			c := newClient(t, conn)
-			c.try(helloOf(id+1, byte(4+id%2)).bytes())
+			c.try(helloOf(site.StationID(i+1), byte(4+i%2)).bytes())
 			if header, body, err := c.read(); err != nil || header != 0x20 || body[1] != 0 {
-				t.Errorf("station %d: %#x %x, %v", id+1, header, body, err)
+				t.Errorf("station %d: %#x %x, %v", i+1, header, body, err)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestServer_thousandAtOnce(t *testing.T) {
 
 // Silent connections, as many as there may be and more, keep no station out.
 func TestServer_slowLoris(t *testing.T) {
-	limits := broker.Limits{Connecting: 50, ConnectTimeout: 5 * time.Second}
+	limits := broker.Limits{Connections: 50, ConnectTimeout: 5 * time.Second}
 	bubble(t, limits, func(t *testing.T, g *gate, p *pipes) {
 		for range 200 {
 			p.dial(t).try([]byte{0x10}) // it may be evicted already
@@ -66,7 +66,7 @@ func TestServer_slowLoris(t *testing.T) {
 // A newcomer is let in at once: of too many connections without a CONNECT the oldest is
 // evicted.
 func TestServer_slowLoris_evictsOldest(t *testing.T) {
-	bubble(t, broker.Limits{Connecting: 3}, func(t *testing.T, g *gate, p *pipes) {
+	bubble(t, broker.Limits{Connections: 3}, func(t *testing.T, g *gate, p *pipes) {
 		start := time.Now()
 		var silent []*client
 		for range 3 {
@@ -79,8 +79,9 @@ func TestServer_slowLoris_evictsOldest(t *testing.T) {
 		}
 		silent[0].expectEnd()
 		silent[1].connect(2, 4) // still may
-		p.dial(t).connect(3, 4) // and there is room
-		if n := g.refusals("mqtt-connecting"); n != "1" {
+		p.dial(t).connect(3, 4)
+		silent[2].expectEnd()
+		if n := g.refusals("mqtt-connecting"); n != "2" {
 			t.Errorf("%s were evicted", n)
 		}
 		if took := time.Since(start); took != 0 {
@@ -132,7 +133,7 @@ func (g *gate) expectNoRoom() {
 
 // A crowd behind one address costs another one nothing.
 func TestServer_tooManyConnections_otherAddress(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{Connecting: 3}})
+	g := open(t, setup{limits: broker.Limits{Connections: 3}})
 	from := func(last byte) *client {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, last)}}
 		conn, err := dialer.Dial("tcp", g.address)

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -34,11 +33,9 @@ type Server struct {
 // New returns a broker that does not serve yet. It starts nothing.
 func New(cfg Config) *Server {
 	s := &Server{
-		cfg:    cfg,
-		ledger: systemlog.NewLimiter(cfg.Logger, time.Second, 20),
-		pool: limit.NewPool(limit.Limits{
-			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cmp.Or(cfg.Limits.Connecting, 1024),
-		}),
+		cfg:     cfg,
+		ledger:  systemlog.NewLimiter(cfg.Logger, time.Second, 20),
+		pool:    limit.NewPool(limit.Limits{Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress}),
 		seats:   seats{taken: make(map[site.StationID]*seat)},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}

@@ -8,26 +8,17 @@ import (
 	"github.com/mochi-mqtt/server/v2"
 )
 
-// wire is a connection as mochi sees it: it has one packet to read, the CONNECT, and
+// wire is a connection as mochi sees it: it has the CONNECT to read and no more, and
 // closing it does nothing. Each write is one whole packet and takes turns with the commands.
 type wire struct {
 	net.Conn
 	c       *Conn
-	connect *bytes.Reader // the packet, once it is whole
-	client  *mqtt.Client  // mochi's side of it, once it is admitted
+	connect *bytes.Reader
+	client  *mqtt.Client // mochi's side of it, once it is admitted
 }
 
 // Read implements [net.Conn].
-func (w *wire) Read(p []byte) (int, error) {
-	if w.connect == nil {
-		packet, err := w.c.next()
-		if err != nil {
-			return 0, err
-		}
-		w.connect = bytes.NewReader(packet)
-	}
-	return w.connect.Read(p)
-}
+func (w *wire) Read(p []byte) (int, error) { return w.connect.Read(p) }
 
 // Write implements [net.Conn].
 func (w *wire) Write(packet []byte) (int, error) {

@@ -31,7 +31,8 @@ func TestAttack_manyAddresses(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	f := newSiege(t, "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0")
+	f := newSiege(t, "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", // and fewer connections than the attacker keeps open
+		"GATEHOUSE_MQTT_MAX_CONNECTIONS=1024", "GATEHOUSE_MQTT_MAX_CONNECTIONS_PER_ADDRESS=1024")
 	f.logIn(6)
 	stations := f.enrolMany(40)
 	for kind, from := range map[string]source{"an IPv6 network": f.ownNetwork(), "200 IPv4 addresses": f.manyIPv4()} {
