@@ -285,7 +285,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		Authenticator: g.stations, Handler: handler, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
-			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
+			Connections: min(g.cfg.MQTT.MaxConnections, machine.MostStations()), ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
 			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
 			WriteTimeout: g.cfg.MQTT.WriteTimeout, PacketSize: uint32(g.cfg.MQTT.MaxPacketSize), //nolint:gosec // validated by package config
 		},

@@ -45,3 +45,17 @@ func (h *stationHandler) forget(id site.StationID) {
 		h.conditions.Clear(health.StationPacketSize)
 	}
 }
+
+// checkRoom raises a condition while as many stations are connected as may be.
+func (g *Gateway) checkRoom() {
+	most, full := g.broker.Full()
+	if !full {
+		g.conditions.Clear(health.StationsFull)
+		return
+	}
+	advice := "Raise mqtt.max_connections"
+	if most < g.cfg.MQTT.MaxConnections {
+		advice = "That is what the memory of the gateway carries: use a board with more, or raise MemoryMax and MemoryHigh with \"systemctl edit gatehouse\""
+	}
+	g.conditions.Report(health.Warning, health.StationsFull, fmt.Sprintf("%d stations are connected, and no other can connect", most), advice)
+}

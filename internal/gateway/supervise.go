@@ -33,6 +33,7 @@ func (g *Gateway) supervise(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
+		g.checkRoom()
 		if g.supervisor.Patience() > 0 {
 			g.showLife(ctx, every)
 		}

@@ -58,6 +58,7 @@ const (
 
 	StationPacketSize Code = "station-packet-size"
 	StationClock      Code = "station-clock"
+	StationsFull      Code = "stations-full"
 
 	HomeAssistantDown  Code = "homeassistant-down"
 	HomeAssistantPlain Code = "homeassistant-plain"

@@ -10,6 +10,12 @@ func Check(c *Clock) { c.check() }
 // MemoryOf is TotalMemory of the system whose root is given, with so much memory.
 func MemoryOf(root fs.FS, machine uint64) uint64 { return totalMemory(root, machine) }
 
+// LimitFor and StationsIn are the figures of [LimitMemory] and [MostStations].
+var (
+	LimitFor   = limitFor
+	StationsIn = stationsIn
+)
+
 // SynchronisedBy judges an answer of adjtimex.
 func SynchronisedBy(maxError int64, err error, file string) bool {
 	return synchronised(maxError, err, file)

@@ -93,6 +93,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	return loops.Wait()
 }
 
+// Full returns how many stations may be connected, and reports whether as many are.
+func (s *Server) Full() (most int, full bool) {
+	open, connecting := s.pool.Count()
+	return s.cfg.Limits.Connections, open-connecting >= s.cfg.Limits.Connections
+}
+
 // Accepts reports whether connections are accepted: all accept loops run. It does not
 // return while a lock that each connection needs is held.
 func (s *Server) Accepts() bool {
