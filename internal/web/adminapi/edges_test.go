@@ -34,7 +34,7 @@ func TestEdges(t *testing.T) {
 					"POST /admin/v1/tokens":                   `{"name":"Lobby","scopes":["read"],"until":"2100-01-01T00:00:00Z"}`,
 					"POST /admin/v1/qr":                       `{"text":"mqtts://gatehouse.local"}`,
 					"POST /admin/v1/apply":                    `{"site":{"timezone":"UTC","stations":[{"id":7}]},"dryRun":true}`,
-					"POST /admin/v1/backup":                   `{"passphrase":"four words nobody knows"}`,
+					"POST /admin/v1/backup":                   `{"passphrase":"four words nobody knows","password":"correct horse battery"}`,
 					"POST /admin/v1/update":                   `{"url":"https://example.test/x.update","sha256":"abababababababababababababababababababababababababababababababab","at":"2100-01-01T00:00:00Z"}`,
 					"POST /admin/v1/journal/witnesses":        `{"witnesses":[{"source":"s","seq":3,"hash":"ab"}]}`,
 				},
