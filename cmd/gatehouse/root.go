@@ -54,6 +54,7 @@ func (a *app) root() *cobra.Command {
 		a.groupCommand(),
 		a.holidayCommand(),
 		a.tokenCommand(),
+		a.sessionsCommand(),
 		a.unlockCommand(),
 		a.applyCommand(),
 		a.firstBootCommand(),

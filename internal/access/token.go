@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -115,7 +116,7 @@ type claims struct {
 
 // mint signs and verifies access tokens.
 type mint struct {
-	key    []byte
+	key    *atomic.Pointer[[]byte]
 	issuer string
 	parser *jwt.Parser
 	choose jwt.Keyfunc
@@ -125,7 +126,8 @@ type mint struct {
 // would take tokens without exp, other algorithms and unknown critical headers. The
 // iat claim is not judged, because a board's clock may step.
 func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
-	m := mint{key: key, issuer: string(issuer)}
+	m := mint{key: new(atomic.Pointer[[]byte]), issuer: string(issuer)}
+	m.key.Store(&key)
 	m.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 		jwt.WithExpirationRequired(),
@@ -142,7 +144,7 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 		if t.Header["typ"] != "JWT" {
 			return nil, errToken
 		}
-		return m.key, nil
+		return *m.key.Load(), nil
 	}
 	return m
 }
@@ -167,7 +169,7 @@ func (m *mint) sign(of site.Session, sid site.Secret, issued time.Time) (site.Se
 		SID: sid.Reveal(),
 	})
 	token.Header[headerNonce] = base64.RawURLEncoding.EncodeToString(random(nonceLen))
-	text, err := token.SignedString(m.key)
+	text, err := token.SignedString(*m.key.Load())
 	if err != nil {
 		return "", fmt.Errorf("signing an access token: %w", err)
 	}
@@ -210,4 +212,11 @@ func (v *verified) keep(sum [sha256.Size]byte, b bearer) {
 		clear(v.known)
 	}
 	v.known[sum] = b
+}
+
+// forget forgets every token.
+func (v *verified) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.known)
 }

@@ -66,7 +66,7 @@ const keySize = 32
 // that fails, the gateway goes on with a key that it forgets: apps refresh their
 // access tokens by themselves.
 func tokenKey(data string) (key []byte, damaged error) {
-	path := filepath.Join(data, "token.key")
+	path := tokenKeyPath(data)
 	key, err := os.ReadFile(path) //nolint:gosec // the path is the administrator's
 	if err == nil && len(key) == keySize {
 		return key, nil
@@ -74,10 +74,29 @@ func tokenKey(data string) (key []byte, damaged error) {
 	if err == nil {
 		err = fmt.Errorf("%s has %d bytes, not %d", path, len(key), keySize)
 	}
-	key = make([]byte, keySize)
-	_, _ = rand.Read(key) // never fails (crypto/rand)
+	key = newKey()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = durable.Write(path, key, 0o600)
 	}
 	return key, err
+}
+
+// renewTokenKey makes another key in the place of the present one, which needs no room on
+// the disk. With an error it is one for this run.
+func renewTokenKey(data string) (key []byte, unsaved error) {
+	path := tokenKeyPath(data)
+	key = newKey()
+	err := durable.Overwrite(path, 0, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = durable.Write(path, key, 0o600)
+	}
+	return key, err
+}
+
+func tokenKeyPath(data string) string { return filepath.Join(data, "token.key") }
+
+func newKey() []byte {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	return key
 }

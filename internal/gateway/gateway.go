@@ -307,7 +307,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin = adminapi.New(adminapi.Config{
 		Gateway: g.id,
 		Access:  g.access, Stations: g.stations, Subscribed: g.link.Subscribed, Unlock: g.unlock.Unlock, Journal: g.journal,
-		Apply: provision.New(g.access, g.stations, g.zone, g.changes).Apply, Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
+		Apply: provision.New(g.access, g.stations, g.zone, g.changes).Apply, Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, EndAll: g.endAll, Restart: g.restart,
 		Status: g.Status, Database: g.db.Check, Updates: g.updates, Uploads: newUploads(g.exchange), Zone: g.zone.location, Logger: g.log,
 	})
 	g.http = httpapi.New(httpapi.Config{

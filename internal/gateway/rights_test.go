@@ -24,6 +24,7 @@ const (
 	opens                   // one that may unlock it
 	ends                    // a session, which it ends
 	administer              // a session of an administrator
+	endsAll                 // a session of an administrator, which ends with all others: it is refused only
 	socketOnly              // the admin socket
 )
 
@@ -71,6 +72,7 @@ func rows() map[string]row {
 		"GET /admin/v1/accounts/{email}/sessions":               {right: administer, status: gone},
 		"DELETE /admin/v1/accounts/{email}/sessions/{session}":  {right: administer, status: gone},
 		"POST /admin/v1/accounts/{email}/revoke":                {right: administer, status: gone},
+		"POST /admin/v1/sessions/end-all":                       {right: endsAll},
 		"GET /admin/v1/stations":                                {right: administer},
 		"POST /admin/v1/stations":                               {administer, bad, empty},
 		"GET /admin/v1/stations/watch":                          {right: administer},
@@ -130,7 +132,7 @@ func (p principal) want(route string, r row, cookie bool) int {
 	case r.right == public:
 	case !p.live, noCookie, r.right == ends && !p.session:
 		return http.StatusUnauthorized
-	case r.right == administer && !p.admin:
+	case (r.right == administer || r.right == endsAll) && !p.admin:
 		return http.StatusForbidden
 	case (r.right == sees || r.right == opens) && !p.sees:
 		return http.StatusNotFound
@@ -179,6 +181,9 @@ func TestGateway_rights(t *testing.T) {
 	for _, p := range c.principals() {
 		for _, cookie := range []bool{false, true} {
 			for _, route := range lasting {
+				if table[route].right == endsAll && p.live && p.admin {
+					continue
+				}
 				c.check(p, route, table[route], cookie)
 			}
 		}

@@ -209,6 +209,18 @@ func (s *Service) Remove(ctx context.Context, by site.Actor, name string) error 
 	})
 }
 
+// DraftRemovals drafts the removal of every token, as Remove does that of one.
+func (s *Service) DraftRemovals(by site.Actor) (all []site.Amendment) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for id, e := range s.byID {
+		if !e.removed { // but not stored
+			all = append(all, site.Amendment{RemoveToken: id, Record: change(by, site.KindTokenRemoved, e.Token)})
+		}
+	}
+	return all
+}
+
 // foresee ends the tokens whose removal is pending.
 func (s *Service) foresee(pending []site.Amendment) {
 	s.mu.Lock()

@@ -56,6 +56,8 @@ func (a *API) endSession(r *request) (any, error) {
 	return nil, a.Access.RevokeSession(r.Context(), r.Actor, string(r.account.Email), id)
 }
 
+func (a *API) endAll(r *request) (any, error) { return a.EndAll(r.Context(), r.Actor) }
+
 func (a *API) revoke(r *request) (any, error) {
 	ended, err := a.Access.RevokeAccount(r.Context(), r.Actor, string(r.account.Email))
 	return Revoked{Ended: ended}, err

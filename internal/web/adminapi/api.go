@@ -71,6 +71,9 @@ type Config struct {
 	// SealedBackup is Backup, encrypted with a passphrase, and for an account without the
 	// gateway's own certificates; Invalid for a weak passphrase.
 	SealedBackup func(ctx context.Context, by site.Actor, passphrase site.Secret) (Parcel, error)
+	// EndAll ends every session and integration token, also that of by, and makes a new key for
+	// access tokens. It takes effect at once; Unavailable where it is not stored yet.
+	EndAll func(ctx context.Context, by site.Actor) (AllEnded, error)
 	// Restart has the process stop in order, on behalf of by, so that its service manager
 	// starts it again; it does not wait for that. Conflict where none would.
 	Restart func(by site.Actor) error

@@ -157,6 +157,8 @@ func (a *API) accessRoutes() []kit.Route {
 		{Method: remove, Pattern: "/accounts/{email}/sessions/{session}", Serve: a.brief(none, a.endSession)},
 		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: a.brief(ok, a.revoke)},
 
+		{Method: post, Pattern: "/sessions/end-all", Serve: a.long(a.endAll)},
+
 		{Method: get, Pattern: "/grants", Serve: a.brief(ok, a.grants)},
 		{Method: put, Pattern: "/grants/{who}/{what}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
 		{Method: remove, Pattern: "/grants/{who}/{what}", Serve: a.brief(none, a.ungrant)},

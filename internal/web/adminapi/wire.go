@@ -120,6 +120,12 @@ type Revoked struct {
 	Ended int `json:"ended"` // how many sessions ended
 }
 
+// AllEnded is the answer of POST /admin/v1/sessions/end-all: what has ended.
+type AllEnded struct {
+	Sessions int `json:"sessions"`
+	Tokens   int `json:"tokens"` // of integrations
+}
+
 // Station is a station as GET /admin/v1/stations lists it under "stations", sorted by id:
 // the Station object of /v1 with what an administrator sees besides. Its token and its
 // secret are never shown.

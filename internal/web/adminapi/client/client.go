@@ -87,6 +87,12 @@ func (c *Client) Revoke(ctx context.Context, email string) (adminapi.Revoked, er
 	return call[adminapi.Revoked](ctx, c, http.MethodPost, accountPath(email, "/revoke"), nil)
 }
 
+// EndAllSessions ends every session and integration token of everybody, and has the gateway
+// make a new key for access tokens.
+func (c *Client) EndAllSessions(ctx context.Context) (adminapi.AllEnded, error) {
+	return call[adminapi.AllEnded](ctx, c, http.MethodPost, "/sessions/end-all", nil)
+}
+
 // Stations lists the stations, sorted by id.
 func (c *Client) Stations(ctx context.Context) ([]adminapi.Station, error) {
 	return list[adminapi.Station](ctx, c, "/stations", "stations")

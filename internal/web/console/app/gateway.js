@@ -116,6 +116,9 @@ function About({ name, version, gatewayId, started, stations, listeners, journal
 			Memory: memory.used && `${size(memory.used)} of ${size(memory.limit)}`,
 			Addresses: listeners.map(({ name, address }) => html`<div key=${name + address}>${name} ${address}</div>`),
 		}} />
+		<${Ask} button="End all sessions" kind="danger" title="End all sessions?" submit="End all sessions" act=${() => post('sessions/end-all', undefined, { patience: 36e5 })}>
+			<p>Everyone has to sign in again, you too. Integrations need new tokens. For when tokens or a copy of the data may have been stolen.</p>
+		<//>
 		<${Ask} button="Restart the gateway" kind="danger" title="Restart the gateway?" submit="Restart" act=${() => post('restart')}>
 			<p>For some seconds no door can be opened over it. This page says when it is back.</p>
 		<//>

@@ -68,7 +68,7 @@ function words({ kind, status, station }, outcome, reported) {
 function sentence({ record, outcome, all }, zone) {
 	const { kind, email, station, count, remote, status, batteryVoltage: volts } = record;
 	const { detail } = all.findLast((one) => one.kind === kind); // of an unlock, that of its end
-	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, OUTCOME: `${record.version ?? ''} ${outcome}`, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
+	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : kind === 'session-revoked' ? 'everybody' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, OUTCOME: `${record.version ?? ''} ${outcome}`, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
 	const [tone, text, why] = words(record, outcome, all.some(({ kind }) => kind === 'lock-changed'));
 	const facts = detail?.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => (Date.parse(at) ? inZone(zone, at) : at));
 	const more = [why, (kind !== 'unlock' || outcome === 'offline') && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
