@@ -390,7 +390,8 @@ func TestJournal_older(t *testing.T) {
 	}
 }
 
-// The clock is accepted, a backup is saved, a restart that nobody would follow is refused.
+// The clock is accepted, a backup is saved, a restart that nobody would follow is refused,
+// and all sessions are ended, this one too.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	h := consoletest.NewHouse(t)
@@ -426,4 +427,8 @@ func TestGateway(t *testing.T) {
 	look(tab, "gateway-clock")
 	tab.Click("dialog button.primary", "Accept")
 	tab.Await(`!document.querySelector('dialog') && document.body.innerText.includes('Trusted')`)
+	tab.Click("button", "End all sessions")
+	tab.AwaitText("Everyone has to sign in again, you too")
+	tab.Click("dialog button", "End all sessions")
+	tab.AwaitText("Your session has ended. Sign in again.")
 }
