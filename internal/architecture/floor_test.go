@@ -81,6 +81,7 @@ func adapters() map[string][]string {
 		"internal/door/stationlink":    {"internal/door/broker"},
 		"internal/door/stationsim":     nil,
 		"internal/record/backup":       nil,
+		"internal/record/slate":        nil,
 		"internal/record/sqlite":       nil,
 		"internal/setup/provision":     nil,
 		"internal/cloud/homeassistant": nil,

@@ -253,7 +253,10 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 		Store: g.db, Changes: g.changes, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
 		Health: g.conditions, Alarms: g.cfg.Alarm, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return g.resumeRevocations(ctx)
 }
 
 // hashParams returns argon2id's cost: what is configured, else what the board's

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,11 +19,7 @@ import (
 // noticePath is where the login prompt of the text console finds the notice
 // (issue(5)): in the folder that systemd made for this run, else beside the data.
 func noticePath(data string) string {
-	folder, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":") // the first of several, see systemd.exec(5)
-	if folder == "" {
-		folder = data
-	}
-	return filepath.Join(folder, "setup.issue")
+	return filepath.Join(cmp.Or(runtimeFolder(), data), "setup.issue")
 }
 
 // setupNotice is what the text console shows of a gateway without an administrator.

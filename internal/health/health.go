@@ -32,6 +32,7 @@ const (
 	StorageFailing Code = "storage-failing"
 	StorageDamaged Code = "storage-damaged"
 
+	RevocationsUnstored Code = "revocations-unstored"
 	StorageUnresponsive Code = "storage-unresponsive"
 
 	CopyFailing    Code = "copy-failing"

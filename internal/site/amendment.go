@@ -3,31 +3,33 @@ package site
 // Amendment is one change that an administrator makes, with its record. Exactly one of
 // the other fields is set. Several are stored in one transaction: all or none.
 type Amendment struct {
-	AddAccount    *Account
-	UpdateAccount *Account // replaces what is stored of the account with that id; without a password all but that
-	RemoveAccount AccountID
+	AddAccount    *Account  `json:",omitzero"`
+	UpdateAccount *Account  `json:",omitzero"` // replaces what is stored of the account with that id; without a password all but that
+	RemoveAccount AccountID `json:",omitzero"`
 
-	EndSessions []SessionID // of one account
+	EndSessions []SessionID `json:",omitzero"` // of one account
 
-	AddStation    *Station
-	UpdateStation *Station // replaces what is stored of the station with that id
-	RemoveStation StationID
+	AddStation    *Station  `json:",omitzero"`
+	UpdateStation *Station  `json:",omitzero"` // replaces what is stored of the station with that id
+	RemoveStation StationID `json:",omitzero"`
 
-	PutGrant    *Grant // in place of the one of the same key
-	RemoveGrant *GrantKey
+	PutGrant    *Grant    `json:",omitzero"` // in place of the one of the same key
+	RemoveGrant *GrantKey `json:",omitzero"`
 
-	AddGroup     *Group // its name and kind; members are added by themselves
-	RemoveGroup  GroupName
-	AddMember    *Member
-	RemoveMember *Member
+	AddGroup     *Group    `json:",omitzero"` // its name and kind; members are added by themselves
+	RemoveGroup  GroupName `json:",omitzero"`
+	AddMember    *Member   `json:",omitzero"`
+	RemoveMember *Member   `json:",omitzero"`
 
-	PutHoliday    *Holiday // in place of the one of that name
-	RemoveHoliday string   // its name
+	PutHoliday    *Holiday `json:",omitzero"` // in place of the one of that name
+	RemoveHoliday string   `json:",omitzero"` // its name
 
-	AddToken    *Token
-	RemoveToken AccountID
+	AddToken    *Token    `json:",omitzero"`
+	RemoveToken AccountID `json:",omitzero"`
 
-	TimeZone string // IANA name
+	TimeZone string `json:",omitzero"` // IANA name
 
 	Record Record
+
+	Revocation uint64 `json:",omitzero"` // its number, of what package amend holds until it is stored; 0: it is no revocation
 }

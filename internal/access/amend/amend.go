@@ -50,8 +50,13 @@ type Service struct {
 	foresee []func([]site.Amendment)
 	lives   func(site.Actor) bool
 
-	mu      sync.Mutex // guards pending, and is held while functions adopt and foresee
+	mu      sync.Mutex // guards what follows, and is held while functions adopt and foresee
 	pending []*revocation
+	last    uint64 // the number of the last revocation
+	held    error  // of the last call of the slate
+
+	slate  Slate // nil before Resume
+	report func(n int, held bool)
 }
 
 // revocation is an amendment that revokes access and has not been stored yet.
@@ -129,6 +134,7 @@ func (s *Service) Revoke(ctx context.Context, by site.Actor, draft func() ([]sit
 		return err
 	}
 	if err := s.Settle(ctx); err != nil {
+		s.save(ctx)
 		return err
 	}
 	for _, r := range added {
@@ -151,10 +157,13 @@ func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)
 		return nil, err
 	}
 	for _, a := range amendments {
+		s.last++
+		a.Revocation = s.last
 		added = append(added, &revocation{Amendment: a})
 	}
 	s.pending = append(s.pending, added...)
 	s.update(nil)
+	s.hold()
 	return added, nil
 }
 
@@ -179,6 +188,9 @@ func (s *Service) waiting() []*revocation {
 // flush stores those of older that are still pending, in one transaction, or where the store
 // refuses one of them each in its own. What it refuses is dropped. The caller holds the turn.
 func (s *Service) flush(ctx context.Context, older []*revocation) error {
+	if len(older) > 0 {
+		defer s.save(ctx)
+	}
 	for {
 		s.mu.Lock()
 		older = slices.DeleteFunc(older, func(r *revocation) bool { return !slices.Contains(s.pending, r) })
@@ -227,6 +239,9 @@ func (s *Service) settled(stored []site.Amendment, done []*revocation) {
 	defer s.mu.Unlock()
 	s.pending = slices.DeleteFunc(s.pending, func(r *revocation) bool { return slices.Contains(done, r) })
 	s.update(stored)
+	if len(done) > 0 {
+		s.hold()
+	}
 }
 
 // update puts stored amendments and those that are pending into effect. The caller holds

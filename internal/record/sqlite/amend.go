@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"gatehouse/internal/site"
 )
@@ -11,7 +12,8 @@ import (
 // a power cut all of them are there, or none. NotFound when what is changed or granted, or a
 // station that is removed, does not exist, Conflict when an id, an e-mail
 // address or a station token is taken; then nothing is stored. What else is removed may be
-// gone already: its removal may have waited, see package amend.
+// gone already: its removal may have waited, see package amend. The number of the last
+// revocation is stored with them.
 func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	records, revokes := make([]site.Record, len(all)), false
 	for i, a := range all {
@@ -23,6 +25,9 @@ func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 			if err := t.amend(a); err != nil {
 				return err
 			}
+		}
+		if last := all[len(all)-1].Revocation; last > 0 {
+			return t.setMeta(metaRevoked, strconv.FormatUint(last, 10))
 		}
 		return nil
 	}, records...)

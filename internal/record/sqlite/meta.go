@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -16,6 +17,7 @@ const (
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
 	metaUpdate   = "update_end"     // the last outcome of an update that has its record
+	metaRevoked  = "revoked"        // the number of the last [site.Amendment] that was pending
 	metaTaken    = "taken_back"     // JSON of the last [site.TakenBack]
 )
 
@@ -27,6 +29,15 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 		err = db.change(ctx, false, func(t *transaction) error { return t.setMeta(metaGateway, id) })
 	}
 	return site.GatewayID(id), err
+}
+
+// Revoked returns the number of the last revocation that is stored, 0 where there is none.
+func (db *DB) Revoked(ctx context.Context) (number uint64, err error) {
+	text, err := db.meta(ctx, metaRevoked)
+	if err == nil && text != "" {
+		number, err = strconv.ParseUint(text, 10, 64)
+	}
+	return number, err
 }
 
 // TimeZone returns the time zone that a site file set, or "".

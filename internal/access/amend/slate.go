@@ -1,0 +1,69 @@
+package amend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"gatehouse/internal/site"
+)
+
+// Slate holds what is pending over a restart; package slate satisfies it.
+type Slate interface {
+	// Hold replaces what it holds, in memory that outlives the process where there is some. Quick.
+	Hold(content []byte) error
+	// Save brings that to the disk, which may be full. It waits for a bounded time.
+	Save(ctx context.Context) error
+}
+
+// Resume makes those revocations pending again that the slate held when the process ended before
+// they were stored; stored is the number of the last one that was. From now on the slate holds what is
+// pending. report is called with the number of revocations that could not be stored, and whether
+// the slate has them, whenever that changes; it must return soon. Resume must be called after the
+// functions of OnStored and OnPending were added, and before the first change. The error is that of
+// a content that this version cannot read.
+func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n int, held bool)) error {
+	var all []site.Amendment
+	if len(held) > 0 {
+		if err := json.Unmarshal(held, &all); err != nil {
+			return fmt.Errorf("reading the revocations that were not stored: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slate, s.report, s.last = slate, report, stored
+	for _, a := range all {
+		s.last = max(s.last, a.Revocation)
+		if a.Revocation > stored {
+			s.pending = append(s.pending, &revocation{Amendment: a})
+		}
+	}
+	if len(s.pending) > 0 {
+		s.update(nil)
+		report(len(s.pending), true)
+	}
+	return nil
+}
+
+// hold has the slate hold what is pending. The caller holds mu.
+func (s *Service) hold() {
+	if s.slate == nil {
+		return
+	}
+	var content []byte
+	if len(s.pending) > 0 {
+		content, _ = json.Marshal(amendments(s.pending)) //nolint:errchkjson // plain data
+	}
+	s.held = s.slate.Hold(content)
+}
+
+// save brings what is pending to the disk by the slate, and reports it.
+func (s *Service) save(ctx context.Context) {
+	if s.slate == nil {
+		return
+	}
+	saved := s.slate.Save(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(len(s.pending), saved == nil || s.held == nil)
+}

@@ -1,0 +1,93 @@
+package amend_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gatehouse/internal/access/amend"
+	"gatehouse/internal/site"
+)
+
+// memorySlate is a Slate in memory.
+type memorySlate struct{ held []byte }
+
+func (m *memorySlate) Hold(content []byte) error  { m.held = content; return nil }
+func (m *memorySlate) Save(context.Context) error { return nil }
+
+// What could not be stored before the process ended is pending again, and nothing that was
+// stored.
+func TestService_Resume(t *testing.T) {
+	var stored []site.Amendment
+	broken := errors.New("disk full")
+	disk := store(func(_ context.Context, all []site.Amendment) error {
+		if broken == nil {
+			stored = append(stored, all...)
+		}
+		return broken
+	})
+	slate, unstored := &memorySlate{}, 0
+	report := func(n int, _ bool) { unstored = n }
+	s := amend.New(disk)
+	if err := s.Resume(slate, nil, 41, report); err != nil {
+		t.Fatal(err)
+	}
+	for id := range site.StationID(3) {
+		_ = s.Revoke(t.Context(), site.Actor{}, removing(id+1))
+	}
+	if unstored != 3 {
+		t.Errorf("%d are reported", unstored)
+	}
+	s = amend.New(disk)
+	var pending []site.StationID
+	s.OnPending(func(all []site.Amendment) { pending = removed(all) })
+	if err := s.Resume(slate, slate.held, 42, report); err != nil || unstored != 2 || !slices.Equal(pending, []site.StationID{2, 3}) {
+		t.Errorf("pending %v, %d reported, %v", pending, unstored, err)
+	}
+	broken = nil
+	if err := s.Settle(t.Context()); err != nil || unstored != 0 || len(slate.held) != 0 || len(pending) != 0 {
+		t.Errorf("pending %v, %d reported, held %s: %v", pending, unstored, slate.held, err)
+	}
+	if got := removed(stored); !slices.Equal(got, []site.StationID{2, 3}) || stored[1].Revocation != 44 {
+		t.Errorf("stored %+v", stored)
+	}
+}
+
+// Every revocation is the same after it was written down and read.
+func TestAmendment_written(t *testing.T) {
+	hours, err := site.ParseSchedule("Mon-Fri 08:00-18:00")
+	dates, failed := site.ParseDates("2026-12-24..2026-12-26")
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	now := site.At(time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC))
+	want := []site.Amendment{
+		{EndSessions: []site.SessionID{"a", "b"}},
+		{RemoveAccount: "a"},
+		{UpdateAccount: &site.Account{ID: "a", Email: "a@example.test", Created: now}},
+		{RemoveStation: 7},
+		{PutGrant: &site.Grant{Account: "a", StationGroup: "doors", Terms: site.Terms{From: now, Until: now, Hours: hours, Holidays: hours}}},
+		{RemoveGrant: &site.GrantKey{AccountGroup: "people", Station: 7}},
+		{RemoveGroup: "people"},
+		{RemoveMember: &site.Member{Group: "people", Account: "a"}},
+		{PutHoliday: &site.Holiday{Name: "Christmas", Dates: []site.Dates{dates}}},
+		{RemoveHoliday: "Christmas"},
+		{RemoveToken: "a"},
+	}
+	for i := range want {
+		want[i].Revocation = uint64(i) + 1
+		want[i].Record = site.Record{Kind: site.KindUngranted, Facts: site.Facts{Origin: site.Admin, By: "ada", Account: "a", Detail: "why", Count: 2}}
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []site.Amendment
+	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v:\n%+v\n%+v", err, got, want)
+	}
+}
