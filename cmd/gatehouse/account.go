@@ -85,27 +85,34 @@ func (a *app) accountRemove() *cobra.Command {
 }
 
 func (a *app) accountPassword() *cobra.Command {
-	var fromStdin bool
+	var fromStdin, keep bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "password EMAIL",
 		Short: "Set a new password",
 		Long: `Set a new password. Without --password-stdin it is generated and printed this once.
-Sessions stay valid; "gatehouse account revoke EMAIL" ends them.`,
+Sessions of the account end at once, unless --keep-sessions is given.`,
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
 		password, err := a.newPassword(ctx, fromStdin)
 		if err != nil {
 			return err
 		}
-		return show(a, printNewPassword)(gw.SetPassword(ctx, string(in.email), password))
+		return show(a, printNewPassword(keep))(gw.SetPassword(ctx, string(in.email), adminapi.NewPassword{Password: password, EndSessions: !keep}))
 	})
 	passwordFlag(cmd, &fromStdin)
+	cmd.Flags().BoolVar(&keep, "keep-sessions", false, "leave the sessions of the account valid")
 	return cmd
 }
 
-func printNewPassword(w *lines, issued adminapi.IssuedAccount) {
-	w.printf("Account %s has a new password.", issued.Email)
-	printPassword(w, issued)
-	w.printf("Its sessions stay valid; \"gatehouse account revoke %s\" ends them.", issued.Email)
+func printNewPassword(keep bool) func(w *lines, changed adminapi.ChangedPassword) {
+	return func(w *lines, changed adminapi.ChangedPassword) {
+		w.printf("Account %s has a new password.", changed.Email)
+		printPassword(w, changed.IssuedAccount)
+		if keep {
+			w.printf("Its sessions stay valid; \"gatehouse account revoke %s\" ends them.", changed.Email)
+		} else {
+			w.printf("%s ended.", plural(changed.Ended, "session"))
+		}
+	}
 }
 
 func (a *app) accountSessions() *cobra.Command {

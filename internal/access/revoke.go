@@ -39,11 +39,10 @@ func (s *Service) Revoke(ctx context.Context, by site.Actor, all bool) error {
 	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
 		Origin: site.Local, Account: actor.Account, Email: actor.Email, Session: actor.Session,
 	}}
-	only := actor.Session
 	if all {
-		only, rec.Detail = "", "every session of the account, by this one"
+		rec.Detail = "every session of the account, by this one"
 	}
-	_, err := s.end(ctx, site.Actor{}, only, rec)
+	_, err := s.end(ctx, site.Actor{}, func(id site.SessionID) bool { return all || id == actor.Session }, rec)
 	return err
 }
 
@@ -56,7 +55,17 @@ func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string
 		return 0, err
 	}
 	rec := change(by, site.KindSessionRevoked, account, "every session of the account, by an administrator")
-	return s.end(ctx, by, "", rec)
+	return s.end(ctx, by, func(site.SessionID) bool { return true }, rec)
+}
+
+// RevokeOthers is [Service.RevokeAccount], but spares the session of by.
+func (s *Service) RevokeOthers(ctx context.Context, by site.Actor, email string) (ended int, err error) {
+	account, err := s.find(email)
+	if err != nil {
+		return 0, err
+	}
+	rec := change(by, site.KindSessionRevoked, account, "every other session of the account, by an administrator")
+	return s.end(ctx, by, func(id site.SessionID) bool { return id != by.Session }, rec)
 }
 
 // RevokeSession ends one session of the account with that address. NotFound without
@@ -69,22 +78,23 @@ func (s *Service) RevokeSession(ctx context.Context, by site.Actor, email string
 	}
 	rec := change(by, site.KindSessionRevoked, account, "one session, by an administrator")
 	rec.Session = id
-	ended := 0
-	if id != "" { // which would be all of them
-		ended, err = s.end(ctx, by, id, rec)
-	}
+	ended, err := s.end(ctx, by, func(one site.SessionID) bool { return one == id }, rec)
 	if err == nil && ended == 0 {
 		return fault.New(fault.NotFound, "There is no such session")
 	}
 	return err
 }
 
-// end ends a session of the account that rec names, or all where only is "". It returns how
-// many these are, including those whose end is not stored yet, without those that had expired.
-func (s *Service) end(ctx context.Context, by site.Actor, only site.SessionID, rec site.Record) (ended int, err error) {
+// choice reports whether a session is meant.
+type choice func(site.SessionID) bool
+
+// end ends those sessions of the account that rec names which are meant. It returns
+// how many these are, including those whose end is not stored yet, without those that had
+// expired.
+func (s *Service) end(ctx context.Context, by site.Actor, which choice, rec site.Record) (ended int, err error) {
 	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		var living []site.SessionID
-		living, ended = s.dir.toEnd(rec.Account, only, s.clock.Now())
+		living, ended = s.dir.toEnd(rec.Account, which, s.clock.Now())
 		if len(living) == 0 {
 			return nil, nil
 		}
@@ -94,9 +104,9 @@ func (s *Service) end(ctx context.Context, by site.Actor, only site.SessionID, r
 	return ended, err
 }
 
-// toEnd returns the sessions of an account, or one, that have not ended yet, and counts also
-// those that have ended and not expired.
-func (d *directory) toEnd(id site.AccountID, only site.SessionID, now time.Time) (living []site.SessionID, all int) {
+// toEnd returns the sessions of an account, of those that which chooses, that have not ended
+// yet, and counts also those that have ended and not expired.
+func (d *directory) toEnd(id site.AccountID, which choice, now time.Time) (living []site.SessionID, all int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[id]
@@ -104,7 +114,7 @@ func (d *directory) toEnd(id site.AccountID, only site.SessionID, now time.Time)
 		return nil, 0
 	}
 	for _, s := range a.sessions {
-		if !now.Before(s.Expires.Time) || only != "" && s.ID != only {
+		if !now.Before(s.Expires.Time) || !which(s.ID) {
 			continue
 		}
 		all++

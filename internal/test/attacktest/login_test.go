@@ -190,7 +190,7 @@ func TestAttack_login(t *testing.T) {
 	known.owner(t, "10.66.1.1", gateIPv4, false)
 
 	lockOut("10.66.4.1", gateIPv4) // by its owner's own mistakes, until the administrator helps
-	if _, err := p.Admin.SetPassword(t.Context(), gatewaytest.Email, gatewaytest.Password); err != nil {
+	if _, err := p.Admin.SetPassword(t.Context(), gatewaytest.Email, adminapi.NewPassword{Password: gatewaytest.Password}); err != nil {
 		t.Fatal(err)
 	}
 	owner(t, "10.66.4.1", gateIPv4, false)

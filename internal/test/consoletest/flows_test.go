@@ -282,6 +282,45 @@ func TestPeople(t *testing.T) {
 	theirs.AwaitText("Your session has ended.")
 	tab.AwaitText("Nowhere.")
 
+	// A new password ends their sessions, unless the box is unticked.
+	theirs.Fill("E-mail", email)
+	theirs.Fill("Password", password)
+	theirs.Click("button", "Sign in")
+	theirs.Await(`document.querySelector('.link.live')`)
+	newPassword := func(tick string) {
+		tab.Visit("#/people")
+		tab.Click("a", email)
+		tab.Click("button", "New password")
+		tab.AwaitText("Sign out everywhere (1)")
+		if tick != "" {
+			tab.Click("label", tick)
+		}
+		look(tab, "person-password")
+		tab.Click("dialog button", "Set the password")
+	}
+	newPassword("Sign out everywhere (1)")
+	tab.AwaitText("The password is set. 0 sessions ended.")
+	tab.Click("button", "Done")
+	newPassword("")
+	tab.AwaitText("The password is set. 1 session ended.")
+	tab.Click("button", "Done")
+	theirs.AwaitText("Your session has ended.")
+
+	// One's own wants the present one.
+	tab.Visit("#/people")
+	tab.Click("a", consoletest.Admin)
+	tab.Click("button", "New password")
+	tab.Fill("Present password", "not my password")
+	tab.Fill("Password", "another good password")
+	tab.Click("dialog button", "Set the password")
+	tab.AwaitText("This is not the password of your account")
+	tab.Fill("Present password", gatewaytest.Password)
+	tab.Click("dialog button", "Set the password")
+	tab.AwaitText("The password is set. 0 sessions ended.")
+	tab.Click("button", "Done")
+	tab.Visit("#/people")
+	tab.Click("a", email)
+
 	tab.Click("button", "Remove North entrance")
 	tab.AwaitText("No door yet.")
 	tab.Click("button.danger", "Remove")

@@ -4,6 +4,7 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 func (a *API) status(*request) (any, error) { return a.Status(), nil }
@@ -41,9 +42,26 @@ func (a *API) removeAccount(r *request) (any, error) {
 }
 
 func (a *API) setPassword(r *request, in NewPassword) (any, error) {
+	if r.Actor.Account == r.account.ID {
+		if in.Present == "" {
+			return nil, fault.New(fault.Invalid, "The present password of your account is missing: send it as \"present\"")
+		}
+		if err := a.Access.ConfirmPassword(r.Context(), r.Actor, site.Secret(in.Present), a.client(&r.Request)); err != nil {
+			return nil, err
+		}
+	}
 	password, generated := passwordOr(in.Password)
+	out := ChangedPassword{IssuedAccount: IssuedAccount{AccountID: r.account.ID, Email: r.account.Email, Password: generated}}
 	err := a.Access.SetPassword(r.Context(), r.Actor, string(r.account.Email), password)
-	return IssuedAccount{AccountID: r.account.ID, Email: r.account.Email, Password: generated}, err
+	if err == nil && in.EndSessions {
+		out.Ended, err = a.Access.RevokeOthers(r.Context(), r.Actor, string(r.account.Email))
+	}
+	return out, err
+}
+
+// client returns the client of a request, as a login would know it.
+func (a *API) client(r *kit.Request) access.Client {
+	return access.Client{Remote: r.Remote(), Device: r.Only(kit.DeviceCookie(a.Gateway))}
 }
 
 func (a *API) sessions(r *request) (any, error) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
@@ -39,10 +38,9 @@ func (a *API) sealedBackup(x *kit.Exchange) error {
 	if x.Req.Actor.Account != "" && in.Password == "" {
 		return fault.New(fault.Invalid, "The password of your account is missing: send it as \"password\"")
 	}
-	from := access.Client{Remote: x.Req.Remote(), Device: x.Cookie(kit.DeviceCookie(a.Status().GatewayID))}
 	return a.send(x, &a.sealing, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
 		if by.Account != "" {
-			if err := a.Access.ConfirmPassword(ctx, by, site.Secret(in.Password), from); err != nil {
+			if err := a.Access.ConfirmPassword(ctx, by, site.Secret(in.Password), a.client(&x.Req)); err != nil {
 				return nil, err
 			}
 		}

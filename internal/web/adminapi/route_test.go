@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -60,18 +61,56 @@ func TestHandler_password(t *testing.T) {
 	h := open(t)
 	h.addAccount(porter, false)
 	const path = "/admin/v1/accounts/" + porter + "/password"
-	h.want(blank(h.do("PUT", path, `{"password":"battery staple"}`)), 200, `{"accountId":"UUID","email":"porter@example.test"}`)
+	h.want(blank(h.do("PUT", path, `{"password":"battery staple"}`)), 200, `{"accountId":"UUID","email":"porter@example.test","ended":0}`)
 	if ok, _ := h.access.PasswordMatches(t.Context(), porter, "battery staple"); !ok {
 		t.Error("the password was not set")
 	}
 	got := h.do("PUT", path, `{}`)
-	h.want(blank(got), 200, `{"accountId":"UUID","email":"porter@example.test","password":"GENERATED"}`)
+	h.want(blank(got), 200, `{"accountId":"UUID","email":"porter@example.test","password":"GENERATED","ended":0}`)
 	var issued adminapi.IssuedAccount
 	h.must(json.Unmarshal([]byte(got.body), &issued))
 	if ok, _ := h.access.PasswordMatches(t.Context(), porter, site.Secret(issued.Password)); !ok {
 		t.Error("the generated password was not set")
 	}
 	h.want(h.do("PUT", "/admin/v1/accounts/who@example.test/password", `{}`), 404, `{"message":"There is no account who@example.test"}`)
+}
+
+// A new password ends the sessions of the account where that is asked for, but for the
+// caller's. Who changes the own one states the present one, and may not guess it.
+func TestHandler_password_sessions(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	h.addAccount(porter, false)
+	mine, other, theirs := h.token(chief), h.token(chief), h.token(porter)
+	put := func(email, body string) answer {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/admin/v1/accounts/"+email+"/password", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+mine)
+		return h.send(adminapi.Web, r)
+	}
+	alive := func(want ...bool) {
+		t.Helper()
+		for i, token := range []string{mine, other, theirs} {
+			if _, err := h.access.Authenticate(site.Secret(token)); (err == nil) != want[i] {
+				t.Errorf("session %d: %v", i, err)
+			}
+		}
+	}
+	h.want(blank(put(porter, `{"password":"battery staple"}`)), 200, `{"accountId":"UUID","email":"porter@example.test","ended":0}`)
+	alive(true, true, true)
+	h.want(blank(put(porter, `{"password":"battery staple 2","endSessions":true}`)), 200, `{"accountId":"UUID","email":"porter@example.test","ended":1}`)
+	alive(true, true, false)
+	h.want(put(chief, `{"password":"another battery"}`), 400, `{"message":"The present password of your account is missing: send it as \"present\""}`)
+	h.want(put(chief, `{"present":"battery staple","password":"another battery","endSessions":true}`), 403, `{"message":"This is not the password of your account"}`)
+	alive(true, true, false)
+	h.want(blank(put(chief, `{"present":"correct horse battery","password":"another battery","endSessions":true}`)), 200, `{"accountId":"UUID","email":"chief@example.test","ended":1}`)
+	alive(true, false, false)
+	var last answer
+	for range 20 {
+		last = put(chief, `{"present":"a guess"}`)
+	}
+	h.want(last, 429, `{"message":"Too many failed logins; try again later"}`)
+	alive(true, false, false)
 }
 
 func TestHandler_sessions(t *testing.T) {

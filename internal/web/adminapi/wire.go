@@ -98,7 +98,15 @@ type NewAccount struct {
 // NewPassword is the body of PUT /admin/v1/accounts/{email}/password. Without a
 // password one is generated.
 type NewPassword struct {
-	Password string `json:"password,omitempty"`
+	Password    string `json:"password,omitempty"`
+	Present     string `json:"present,omitempty"`     // the password until now, of the caller's own account
+	EndSessions bool   `json:"endSessions,omitempty"` // of the account, but for the caller's
+}
+
+// ChangedPassword is the answer.
+type ChangedPassword struct {
+	IssuedAccount
+	Ended int `json:"ended"` // how many sessions ended
 }
 
 // AccountPatch is the body of PATCH /admin/v1/accounts/{email}; what is absent

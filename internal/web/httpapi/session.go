@@ -27,7 +27,7 @@ func (a *API) signIn(x *kit.Exchange) error {
 		return err
 	}
 	name := x.SessionCookie(a.Gateway)
-	if x.Req.Actor, err = a.Access.AuthenticateCookie(x.Cookie(name)); err == nil {
+	if x.Req.Actor, err = a.Access.AuthenticateCookie(x.Req.Only(name)); err == nil {
 		_ = a.endSession(x, false) // it has ended, even if that is not stored yet
 	}
 	if x.Req.Actor, err = a.Access.AuthenticateCookie(tokens.Cookie); err != nil {

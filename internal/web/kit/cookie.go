@@ -14,7 +14,7 @@ import (
 func Session(gateway site.GatewayID, bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	byToken := Bearer(bearer)
 	return func(x *Exchange) (site.Actor, error) {
-		cookie := x.Cookie(x.SessionCookie(gateway))
+		cookie := x.Req.Only(x.SessionCookie(gateway))
 		if x.Req.HasAuthorization() || cookie == "" {
 			return byToken(x)
 		}
@@ -39,10 +39,10 @@ func (x *Exchange) SessionCookie(gateway site.GatewayID) string {
 // DeviceCookie returns the name of the cookie that shows which device logs in at a gateway.
 func DeviceCookie(id site.GatewayID) string { return "gatehouse-device-" + string(id) }
 
-// Cookie returns the value of the cookie of that name, "" without one. A request with
+// Only returns the value of the cookie of that name, "" without one. A request with
 // several has none: which one counts would be a guess.
-func (x *Exchange) Cookie(name string) site.Secret {
-	if all := x.Req.CookiesNamed(name); len(all) == 1 {
+func (r *Request) Only(name string) site.Secret {
+	if all := r.CookiesNamed(name); len(all) == 1 {
 		return site.Secret(all[0].Value)
 	}
 	return ""

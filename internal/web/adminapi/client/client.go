@@ -61,8 +61,8 @@ func (c *Client) AddAccount(ctx context.Context, a adminapi.NewAccount) (adminap
 
 // SetPassword sets a password of an account; an empty one is generated, and only
 // then does the answer hold it. Errors: [fault.NotFound], [fault.Invalid].
-func (c *Client) SetPassword(ctx context.Context, email, password string) (adminapi.IssuedAccount, error) {
-	return call[adminapi.IssuedAccount](ctx, c, http.MethodPut, accountPath(email, "/password"), adminapi.NewPassword{Password: password})
+func (c *Client) SetPassword(ctx context.Context, email string, p adminapi.NewPassword) (adminapi.ChangedPassword, error) {
+	return call[adminapi.ChangedPassword](ctx, c, http.MethodPut, accountPath(email, "/password"), p)
 }
 
 // SetAdmin sets whether an account is an administrator. Error: [fault.NotFound].

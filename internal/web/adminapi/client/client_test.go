@@ -78,14 +78,17 @@ func TestClient_requests(t *testing.T) {
 			_, err := c.AddAccount(ctx, adminapi.NewAccount{Email: "a@b.test", Password: "<p>", Admin: true})
 			return err
 		},
-		`PUT /admin/v1/accounts/a%2Fb@c.test/password {"password":"p"}`: func() error { _, err := c.SetPassword(ctx, "a/b@c.test", "p"); return err },
-		`PUT /admin/v1/accounts/a@b.test/password {}`:                   func() error { _, err := c.SetPassword(ctx, "a@b.test", ""); return err },
-		`PATCH /admin/v1/accounts/a@b.test {"admin":true}`:              func() error { _, err := c.SetAdmin(ctx, "a@b.test", yes); return err },
-		"DELETE /admin/v1/accounts/a@b.test":                            func() error { return c.RemoveAccount(ctx, "a@b.test") },
-		"GET /admin/v1/accounts/a@b.test/sessions":                      func() error { _, err := c.Sessions(ctx, "a@b.test"); return err },
-		"POST /admin/v1/accounts/a@b.test/revoke":                       func() error { _, err := c.Revoke(ctx, "a@b.test"); return err },
-		"GET /admin/v1/stations":                                        func() error { _, err := c.Stations(ctx); return err },
-		"GET /admin/v1/stations/7":                                      func() error { _, err := c.Station(ctx, 7); return err },
+		`PUT /admin/v1/accounts/a%2Fb@c.test/password {"password":"p"}`: func() error {
+			_, err := c.SetPassword(ctx, "a/b@c.test", adminapi.NewPassword{Password: "p"})
+			return err
+		},
+		`PUT /admin/v1/accounts/a@b.test/password {}`:      func() error { _, err := c.SetPassword(ctx, "a@b.test", adminapi.NewPassword{}); return err },
+		`PATCH /admin/v1/accounts/a@b.test {"admin":true}`: func() error { _, err := c.SetAdmin(ctx, "a@b.test", yes); return err },
+		"DELETE /admin/v1/accounts/a@b.test":               func() error { return c.RemoveAccount(ctx, "a@b.test") },
+		"GET /admin/v1/accounts/a@b.test/sessions":         func() error { _, err := c.Sessions(ctx, "a@b.test"); return err },
+		"POST /admin/v1/accounts/a@b.test/revoke":          func() error { _, err := c.Revoke(ctx, "a@b.test"); return err },
+		"GET /admin/v1/stations":                           func() error { _, err := c.Stations(ctx); return err },
+		"GET /admin/v1/stations/7":                         func() error { _, err := c.Station(ctx, 7); return err },
 		`POST /admin/v1/stations {"stationId":7,"name":"N","locks":1}`: func() error {
 			_, err := c.AddStation(ctx, adminapi.NewStation{StationID: 7, Name: "N", Locks: 1})
 			return err

@@ -14,6 +14,8 @@ function NewPassword() {
 	return html`<${Field} label="Password" name="password" type="password" minlength="8" autocomplete="new-password" hint="Empty: the gateway makes one and shows it once." />`;
 }
 
+const plural = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
+
 const issued = ({ email, password }) => password && html`<${Secrets} of=${{ 'E-mail': email, Password: password }} />`;
 
 const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'].map((day) => [day, day]);
@@ -93,13 +95,20 @@ function Sessions({ path, sessions, timeZone, change }) {
 	<//>`;
 }
 
-function Account({ path, who, admin, change }) {
-	const setPassword = async (fields) => ({ email: who, ...(await change(put(path + '/password', fields))) });
+function Account({ path, who, admin, sessions, change }) {
+	const own = who === session.account.email;
+	const others = sessions.length - (own ? 1 : 0);
+	const setPassword = ({ password, present, end }) => change(put(path + '/password', { password, present, endSessions: Boolean(end) }));
+	const set = (answer) => html`<p>The password is set. ${plural(answer.ended, 'session')} ended.</p>${issued(answer)}`;
 	return html`<${Block} title="Account">
 		<div class="actions">
 			<a class="button" href=${url`#/journal?account=${who}`}>In the journal</a>
-			<${Ask} button="New password" submit="Set the password" act=${setPassword} show=${issued}><${NewPassword} /><//>
-			${who !== session.account.email && html`<${Action} act=${() => change(patch(path, { admin: !admin }))}>${admin ? 'Make an ordinary account' : 'Make an administrator'}<//>
+			<${Ask} button="New password" submit="Set the password" act=${setPassword} show=${set}>
+				${own && html`<${Field} label="Present password" name="present" type="password" required autocomplete="current-password" />`}
+				<${NewPassword} />
+				<${Check} name="end" checked>Sign out everywhere${own && ' else'} (${others})<//>
+			<//>
+			${!own && html`<${Action} act=${() => change(patch(path, { admin: !admin }))}>${admin ? 'Make an ordinary account' : 'Make an administrator'}<//>
 				<${Removal} path=${path} title="Remove this person?" next="#/people">
 					<p><strong>${who}</strong> is signed out everywhere and may open no door from now on. The journal stays.</p>
 				<//>`}
