@@ -88,7 +88,8 @@ func (s *Service) ages(records []site.Record) []time.Duration {
 
 // rememberAnswer remembers the answer to a command of that age, if it had a key or a signed
 // id. The last answer of a key counts: if a key was released, only that request was sent.
-// Of a signed command the first one counts.
+// Of a signed command the first one counts that is no refusal: a refused one may be sent
+// again, as after a full disk.
 func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 	lock, err := site.ParseLockID(r.Lock)
 	if err != nil && r.Kind == site.KindUnlock {
@@ -102,7 +103,7 @@ func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 	if r.IdempotencyKey != "" && left > 0 && r.Detail != detailGone && len(rs.byAccount[r.Account]) < maxKeys {
 		rs.add(r.Account, r.IdempotencyKey, time.Now().Add(left), time.Time{}).end(answer)
 	}
-	if r.JTI != "" && rs.byAccount[signedCommands][r.JTI] == nil {
+	if before := rs.byAccount[signedCommands][r.JTI]; r.JTI != "" && (before == nil || before.answer.Outcome == site.Refused) {
 		answer.Ended = r.Time.Time
 		signed := rs.add(signedCommands, r.JTI, time.Now().Add(signedKept), r.Time.Add(signedLife))
 		signed.begun = true

@@ -104,12 +104,14 @@ func TestNew_remembersSigned(t *testing.T) {
 		w := newWorld(t)
 		done, cut := requested("c-1", "", time.Minute), requested("c-2", "", time.Minute)
 		done.JTI, cut.JTI = "jti-1", "jti-2"
-		w.history = []site.Record{done, cut, ended(done, site.Done), ended(done, site.Late)}
+		busy, again := requested("c-3", "", time.Minute), requested("c-4", "", time.Minute) // the disk was full, and then not
+		busy.JTI, again.JTI = "jti-4", "jti-4"
+		w.history = []site.Record{done, cut, ended(done, site.Done), ended(done, site.Late), busy, ended(busy, site.Refused), again, ended(again, site.Done)}
 		s := w.service()
 		if got := s.Interrupted(); !slices.Equal(got, []string{"jti-2"}) {
 			t.Errorf("interrupted: %v", got)
 		}
-		for id, want := range map[string]site.Outcome{"jti-1": site.Done, "jti-2": site.Unresolved} {
+		for id, want := range map[string]site.Outcome{"jti-1": site.Done, "jti-2": site.Unresolved, "jti-4": site.Done} {
 			if first, err := claim(w, s, id); !fault.Is(err, fault.Conflict) || first.Outcome != want || first.Ended.IsZero() {
 				t.Errorf("%s: %+v, %v", id, first, err)
 			}
