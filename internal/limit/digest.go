@@ -99,12 +99,13 @@ func common(a, b site.Facts) site.Facts {
 func (d *Digest[K]) Run(ctx context.Context, write func(site.Facts)) {
 	ticker := time.NewTicker(digestEvery)
 	defer ticker.Stop()
-	for ctx.Err() == nil {
+	for over := false; !over; {
 		select {
 		case <-ctx.Done():
+			over = true
 		case <-ticker.C:
 		}
-		for _, facts := range d.Due(time.Now(), ctx.Err() != nil) {
+		for _, facts := range d.Due(time.Now(), over) {
 			write(facts)
 		}
 	}
