@@ -111,8 +111,10 @@ func (t *attempts) bounds(a attempt) []bound {
 	}
 	network := limit.Network(a.remote)
 	return []bound{
-		{t.pairs, party{account: a.account, client: a.remote}}, {t.clients, party{client: a.remote}},
-		{t.accounts, party{account: a.account, client: network}}, {t.networks, party{client: network}},
+		{t.pairs, party{account: a.account, client: a.remote}},
+		{t.clients, party{client: a.remote}},
+		{t.accounts, party{account: a.account, client: network}},
+		{t.networks, party{client: network}},
 	}
 }
 
