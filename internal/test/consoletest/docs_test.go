@@ -26,7 +26,7 @@ func TestDocsPage(t *testing.T) {
 	tab.Await(`document.activeElement.textContent.includes('/local/v1/watch') && document.activeElement.parentElement.open`)
 	tab.Eval(`location.hash = 'admin'`, nil)
 	tab.AwaitText("Gatehouse /admin/v1")
-	tab.Fill("Search", "integration token remove")
+	tab.Fill("Search", "integration token remove {name}")
 	tab.Await(`document.querySelectorAll('details').length === 1 && document.querySelector('details').textContent.includes('/admin/v1/tokens/{name}')`)
 	tab.Check()
 }
