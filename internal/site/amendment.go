@@ -13,6 +13,9 @@ type Amendment struct {
 	UpdateStation *Station  `json:",omitzero"` // replaces what is stored of the station with that id
 	RemoveStation StationID `json:",omitzero"`
 
+	DropSecret StationID    `json:",omitzero"` // no login is that station until an update sets another secret
+	LowerMode  *StationMode `json:",omitzero"`
+
 	PutGrant    *Grant    `json:",omitzero"` // in place of the one of the same key
 	RemoveGrant *GrantKey `json:",omitzero"`
 
@@ -32,4 +35,10 @@ type Amendment struct {
 	Record Record
 
 	Revocation uint64 `json:",omitzero"` // its number, of what package amend holds until it is stored; 0: it is no revocation
+}
+
+// StationMode is the most that Home Assistant may have of a station from now on.
+type StationMode struct {
+	Station       StationID
+	HomeAssistant HomeAssistantMode
 }

@@ -35,7 +35,7 @@ type Station struct {
 // HomeAssistantMode is what Home Assistant has of a station.
 type HomeAssistantMode string
 
-// The modes; HomeAssistantState is the default.
+// The modes, which compare as what they allow does; HomeAssistantState is the default.
 const (
 	HomeAssistantOff    HomeAssistantMode = "off"
 	HomeAssistantState  HomeAssistantMode = "state"        // sees it

@@ -70,6 +70,8 @@ func TestAmendment_written(t *testing.T) {
 		{RemoveAccount: "a"},
 		{UpdateAccount: &site.Account{ID: "a", Email: "a@example.test", Created: now}},
 		{RemoveStation: 7},
+		{DropSecret: 7},
+		{LowerMode: &site.StationMode{Station: 7, HomeAssistant: site.HomeAssistantOff}},
 		{PutGrant: &site.Grant{Account: "a", StationGroup: "doors", Terms: site.Terms{From: now, Until: now, Hours: hours, Holidays: hours}}},
 		{RemoveGrant: &site.GrantKey{AccountGroup: "people", Station: 7}},
 		{RemoveGroup: "people"},

@@ -45,7 +45,7 @@ func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, lock
 		changed = append(changed, locksText(locks))
 	}
 	if st.HomeAssistant != mode {
-		changed = append(changed, "Home Assistant: "+string(mode))
+		changed = append(changed, detailMode+string(mode))
 	}
 	st.Name, st.Locks, st.HomeAssistant = name, locks, mode
 	return amendment(site.KindStationChanged, by, *st, strings.Join(changed, ", ")), nil
@@ -78,22 +78,49 @@ func amendment(kind site.Kind, by site.Actor, st site.Station, detail string) si
 	return site.Amendment{UpdateStation: &st, Record: record(kind, by, st.ID, detail)}
 }
 
-// adopt applies stored amendments, and ends the connections of stations that were
-// removed or have a new secret.
+// adopt applies stored amendments, except for what those that are pending revoke. Secrets and
+// modes that stored ones revoke were pending before.
 func (s *Service) adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		switch {
 		case a.AddStation != nil:
 			s.admit(*a.AddStation)
 		case a.UpdateStation != nil:
-			if s.update(*a.UpdateStation) {
-				s.revoked(a.UpdateStation.ID)
+			st := *a.UpdateStation
+			for _, p := range s.pending {
+				st = without(st, p)
 			}
+			s.update(st)
 		case a.RemoveStation != 0:
 			s.forget(a.RemoveStation)
-			s.revoked(a.RemoveStation)
 		}
 	}
+}
+
+// foresee revokes what pending amendments revoke.
+func (s *Service) foresee(pending []site.Amendment) {
+	s.pending = pending
+	for _, a := range pending {
+		s.forget(a.RemoveStation)
+		id := a.DropSecret
+		if a.LowerMode != nil {
+			id = a.LowerMode.Station
+		}
+		if st, ok := s.Station(id); ok && st != without(st, a) {
+			s.update(without(st, a))
+		}
+	}
+}
+
+// without returns st without its secret or the part of its mode that a revokes.
+func without(st site.Station, a site.Amendment) site.Station {
+	if a.DropSecret == st.ID {
+		st.Secret.Sum = [32]byte{} // which no secret has
+	}
+	if m := a.LowerMode; m != nil && m.Station == st.ID {
+		st.HomeAssistant = min(st.HomeAssistant, m.HomeAssistant)
+	}
+	return st
 }
 
 // admit adds a stored station to those in memory.

@@ -14,6 +14,8 @@ const (
 	detailToken     = "station token changed"
 	detailGenerated = "a new secret was generated"
 	detailGiven     = "a given secret was set"
+	detailDropped   = "the secret was revoked"
+	detailMode      = "Home Assistant: "
 )
 
 // EnrolRequest is a station to be enrolled. Secret and Token are generated when
@@ -79,38 +81,60 @@ func (s *Service) checkFree(made Enrolled) error {
 // Update renames a station, sets how many locks it has and what Home Assistant has of it;
 // what was known of locks that it no longer has is forgotten. changed is false when it was
 // so already. It fails with [fault.NotFound], [fault.Invalid] or
-// [fault.Unavailable].
+// [fault.Unavailable]. A lower mode takes effect at once, also after Unavailable.
 func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int, mode site.HomeAssistantMode) (changed bool, err error) {
-	err = s.change(ctx, by, id, func(st *site.Station) (a site.Amendment, err error) {
+	err = s.change(ctx, by, id, s.cfg.Changes.Revoke, func(st *site.Station) (a site.Amendment, err error) {
+		old := *st
+		_, err = s.DraftUpdate(by, st, name, locks, mode)
+		a = site.Amendment{LowerMode: &site.StationMode{Station: id, HomeAssistant: mode}, Record: record(site.KindStationChanged, by, id, detailMode+string(mode))}
+		*st = without(old, a)
+		changed = *st != old
+		return a, err
+	})
+	if err != nil {
+		return false, err
+	}
+	err = s.change(ctx, by, id, s.cfg.Changes.Make, func(st *site.Station) (a site.Amendment, err error) {
 		old := *st
 		a, err = s.DraftUpdate(by, st, name, locks, mode)
-		changed = *st != old
+		changed = changed || *st != old
 		return a, err
 	})
 	return changed && err == nil, err
 }
 
 // change makes one change of an enrolled station; draft may leave the station as it is.
-func (s *Service) change(ctx context.Context, by site.Actor, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
-	return s.cfg.Changes.Make(ctx, by, func() ([]site.Amendment, error) {
+func (s *Service) change(ctx context.Context, by site.Actor, id site.StationID,
+	commit func(context.Context, site.Actor, func() ([]site.Amendment, error)) error, draft func(*site.Station) (site.Amendment, error),
+) error {
+	return commit(ctx, by, func() ([]site.Amendment, error) {
 		st, ok := s.Station(id)
 		if !ok {
 			return nil, errNotFound()
 		}
 		old := st
 		a, err := draft(&st)
-		if err != nil || a.UpdateStation != nil && st == old {
+		if err != nil || a.RemoveStation == 0 && st == old {
 			return nil, err
 		}
 		return []site.Amendment{a}, nil
 	})
 }
 
-// Rotate sets a new secret of a station and ends its live connection. It fails with
-// [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
+// Rotate sets a new secret of a station. The old one is revoked and the live connection ended
+// at once, whatever Rotate returns: [fault.NotFound], or [fault.Unavailable] when the station
+// has no secret until Rotate succeeds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
+	err := s.change(ctx, by, id, s.cfg.Changes.Revoke, func(st *site.Station) (site.Amendment, error) {
+		drop := site.Amendment{DropSecret: id, Record: record(site.KindStationRotated, by, id, detailDropped)}
+		*st = without(*st, drop)
+		return drop, nil
+	})
+	if err != nil {
+		return "", err
+	}
 	secret := newSecret()
-	err := s.change(ctx, by, id, func(st *site.Station) (site.Amendment, error) {
+	err = s.change(ctx, by, id, s.cfg.Changes.Make, func(st *site.Station) (site.Amendment, error) {
 		st.Secret = hashSecret(secret)
 		return amendment(site.KindStationRotated, by, *st, detailGenerated), nil
 	})
@@ -120,15 +144,18 @@ func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) 
 	return secret, nil
 }
 
-// Remove ends the enrolment of a station, its grants and its live connection. It
-// fails with [fault.NotFound] or [fault.Unavailable].
+// Remove ends the enrolment of a station, its grants and its live connection, at once,
+// whatever it returns: [fault.NotFound], or [fault.Unavailable] when that could not be stored yet.
 func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) error {
-	return s.change(ctx, by, id, func(*site.Station) (site.Amendment, error) { return s.DraftRemoval(by, id), nil })
+	return s.change(ctx, by, id, s.cfg.Changes.Revoke, func(*site.Station) (site.Amendment, error) { return s.DraftRemoval(by, id), nil })
 }
 
-// forget ends the enrolment of a station that the store has removed.
+// forget ends the enrolment of a station that is removed, and its connection.
 func (s *Service) forget(id site.StationID) {
-	st, _ := s.Station(id)
+	st, ok := s.Station(id)
+	if !ok {
+		return // since its removal was pending
+	}
 	_ = s.transition(id, func(l *live, e *effect) {
 		l.setConnection(e, 0)
 		l.removed = true
@@ -138,11 +165,13 @@ func (s *Service) forget(id site.StationID) {
 	delete(s.byToken, keyOf(st.Token))
 	s.mu.Unlock()
 	s.wake(id)
+	s.revoked(id)
 }
 
-// update applies a stored enrolment of a station, and reports whether its secret is a
-// new one. A new secret begins a new generation.
-func (s *Service) update(st site.Station) (rotated bool) {
+// update applies an enrolment of a station. Another secret, or none, begins a new generation
+// and ends the connection.
+func (s *Service) update(st site.Station) {
+	rotated := false
 	_ = s.transition(st.ID, func(l *live, e *effect) {
 		old := l.enrolled.Load()
 		next := &enrolment{station: st, generation: old.generation}
@@ -155,7 +184,9 @@ func (s *Service) update(st site.Station) (rotated bool) {
 		s.put(l, old.station.Token)
 	})
 	s.wake(st.ID)
-	return rotated
+	if rotated {
+		s.revoked(st.ID)
+	}
 }
 
 // put enters a station, whose token was another one before.

@@ -125,6 +125,8 @@ func (m *memory) amend(a site.Amendment) error {
 			return fault.New(fault.Conflict, "It exists already")
 		}
 		m.stations[a.UpdateStation.ID] = *a.UpdateStation
+	case a.DropSecret != 0, a.LowerMode != nil:
+		return m.revoke(a)
 	default:
 		if _, known := m.stations[a.RemoveStation]; !known {
 			return fault.New(fault.NotFound, "Station not found")
@@ -132,6 +134,24 @@ func (m *memory) amend(a site.Amendment) error {
 		delete(m.stations, a.RemoveStation)
 		delete(m.states, a.RemoveStation)
 	}
+	return nil
+}
+
+func (m *memory) revoke(a site.Amendment) error {
+	id := a.DropSecret
+	if a.LowerMode != nil {
+		id = a.LowerMode.Station
+	}
+	st, known := m.stations[id]
+	if !known {
+		return fault.New(fault.NotFound, "Station not found")
+	}
+	if a.LowerMode != nil {
+		st.HomeAssistant = min(st.HomeAssistant, a.LowerMode.HomeAssistant)
+	} else {
+		st.Secret.Sum = [32]byte{}
+	}
+	m.stations[id] = st
 	return nil
 }
 

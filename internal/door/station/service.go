@@ -11,7 +11,8 @@
 //
 //   - Memory answers every read; the store is written first by every change of
 //     an administrator, so that what was confirmed survives a power cut, and a
-//     change that cannot be stored changes nothing.
+//     change that cannot be stored changes nothing. The exception is what it
+//     revokes, a station, a secret or a right of Home Assistant, see package amend.
 //   - A secret that was replaced, or whose station was removed, opens no new
 //     connection, not even one that had authenticated a moment before.
 //   - A report changes what it states validly and nothing else.
@@ -61,6 +62,7 @@ type Service struct {
 	nobody      *live                // compared in place of an unknown station in Authenticate
 	generations atomic.Uint64        // the last generation given out, over all stations
 	revoked     func(site.StationID) // see OnRevoked
+	pending     []site.Amendment     // those of foresee; package amend calls its functions one at a time
 	flushed     time.Time            // when states were saved last; of the goroutine of Run
 
 	limits atomic.Pointer[AlarmLimits]
@@ -86,6 +88,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s.reportAlarms()
 	s.cfg.Changes.OnStored(s.adopt)
+	s.cfg.Changes.OnPending(s.foresee)
 	s.cfg.Metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
 	s.cfg.Metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(len(s.all())) })
 	return s, nil
@@ -150,7 +153,7 @@ func (s *Service) HasLock(id site.StationID, lock site.LockID) bool {
 	return ok && l.enrolled.Load().station.HasLock(lock)
 }
 
-// OnRevoked sets what is called after the secret of a station was replaced or the
+// OnRevoked sets what is called after the secret of a station was revoked or replaced, or the
 // station was removed: it must end the live connection of that station, and return soon.
 // To be set once, before the first connection.
 //

@@ -60,6 +60,11 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		if err == nil {
 			err = errors.Join(t.forgetState(a.RemoveStation), t.forgetPoints(a.RemoveStation))
 		}
+	case a.DropSecret != 0:
+		err = t.mustChange("Station", "UPDATE station SET sum = zeroblob(32) WHERE id = ?", int64(a.DropSecret))
+	case a.LowerMode != nil:
+		err = t.mustChange("Station", "UPDATE station SET homeassistant = min(homeassistant, ?) WHERE id = ?",
+			string(a.LowerMode.HomeAssistant), int64(a.LowerMode.Station))
 	case a.AddToken != nil:
 		err = t.addToken(*a.AddToken)
 	case a.RemoveToken != "":

@@ -119,6 +119,8 @@ func TestDB_store_refusals(t *testing.T) {
 		"token of another":   {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 2, Token: "one"}, Record: record("x")}}), fault.Conflict},
 		"update no station":  {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 9, Token: "nine"}, Record: record("x")}}), fault.NotFound},
 		"remove no station":  {db.Amend(ctx, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
+		"secret of none":     {db.Amend(ctx, []site.Amendment{{DropSecret: 9, Record: record("x")}}), fault.NotFound},
+		"mode of none":       {db.Amend(ctx, []site.Amendment{{LowerMode: &site.StationMode{Station: 9}, Record: record("x")}}), fault.NotFound},
 		"grant to nobody":    {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
 		"grant of nothing":   {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
 		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, nil, record("x")), fault.NotFound},

@@ -3,6 +3,7 @@ package attacktest_test
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,7 +19,8 @@ import (
 
 // What was possible: what was revoked while the disk took no writes was back after a restart,
 // an orderly one too: sessions, grants and tokens opened doors, a removed administrator was
-// one. A revocation stays in effect over restarts until it is stored, on a full disk by the file
+// one; a station that was removed logged in, another one with the secret before its rotation, and Home
+// Assistant opened a door that it was no longer allowed to. A revocation stays in effect over restarts until it is stored, on a full disk by the file
 // beside the database, on one that takes no writes by that in the runtime directory.
 func TestAttack_revocationsOverRestart(t *testing.T) {
 	need.Root(t)
@@ -38,6 +40,13 @@ func TestAttack_revocationsOverRestart(t *testing.T) {
 	}
 }
 
+// The stations of which something is revoked.
+const (
+	removed site.StationID = iota + 2
+	rotated
+	limited
+)
+
 // keepsRevocations revokes on a full disk, of which a dead one does not take the file beside
 // the database either, and starts the gateway again.
 func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) {
@@ -53,6 +62,13 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 	note := func(_ any, err error) { errs = append(errs, err) }
 	issued, err := p.Admin.AddStation(ctx, adminapi.NewStation{StationID: 1, Locks: 1})
 	note(issued, err)
+	stations := make(map[site.StationID]adminapi.MQTTLogin)
+	for id := removed; id <= limited; id++ {
+		enrolled, err := p.Admin.AddStation(ctx, adminapi.NewStation{StationID: id, Locks: 1})
+		note(enrolled, err)
+		stations[id] = enrolled.MQTT
+	}
+	note(p.Admin.UpdateStation(ctx, limited, adminapi.StationPatch{HomeAssistant: new(site.HomeAssistantUnlock)}))
 	access := make(map[string]string)
 	for _, who := range []string{"session", "removed", "demoted", "granted", "member", "group"} {
 		email := who + "@example.test"
@@ -84,6 +100,19 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 			}
 		}
 	}
+	gone := map[string]int{"session": 401, "removed": 401, "demoted": 403, "granted": 404, "member": 404, "group": 404, "token": 401}
+	checkGone := func(when string) {
+		t.Helper()
+		check(when, gone)
+		for id, mode := range map[site.StationID]site.HomeAssistantMode{removed: "", rotated: site.HomeAssistantState, limited: site.HomeAssistantOff} {
+			if st, err := p.Admin.Station(ctx, id); st.HomeAssistant != mode || fault.Is(err, fault.NotFound) != (id == removed) {
+				t.Errorf("%s: station %d: %+v, %v", when, id, st, err)
+			}
+			if logsIn(p, stations[id]) != (id == limited) {
+				t.Errorf("%s: the login of station %d", when, id)
+			}
+		}
+	}
 	check("before", map[string]int{"session": 200, "removed": 200, "demoted": 200, "granted": 200, "member": 200, "group": 200, "token": 200})
 	fill(t, filler)
 	if dead {
@@ -96,9 +125,12 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 	})
 	_, revoked := p.Admin.Revoke(ctx, "session@example.test")
 	_, demoted := p.Admin.SetAdmin(ctx, "demoted@example.test", false)
+	_, fresh := p.Admin.Rotate(ctx, rotated)
+	_, lowered := p.Admin.UpdateStation(ctx, limited, adminapi.StationPatch{HomeAssistant: new(site.HomeAssistantOff)})
 	_, left := p.Admin.ChangeGroup(ctx, "member", adminapi.GroupPatch{Remove: adminapi.Members{Accounts: []site.Email{"member@example.test"}}})
 	for what, err := range map[string]error{
 		"session": revoked, "demoted": demoted, "member": left,
+		"station": p.Admin.RemoveStation(ctx, removed), "rotated": fresh, "mode": lowered,
 		"removed": p.Admin.RemoveAccount(ctx, "removed@example.test"), "granted": p.Admin.Ungrant(ctx, "granted@example.test", "1"),
 		"group": p.Admin.RemoveGroup(ctx, "group"), "token": p.Admin.RemoveToken(ctx, "lobby"),
 	} {
@@ -106,13 +138,12 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	gone := map[string]int{"session": 401, "removed": 401, "demoted": 403, "granted": 404, "member": 404, "group": 404, "token": 401}
-	check("at once", gone)
+	checkGone("at once")
 	for range 2 {
 		stop(p)
 		p.Start()
 		p.AwaitReady()
-		check("after a restart", gone)
+		checkGone("after a restart")
 		if !raised(p, health.RevocationsUnstored) {
 			t.Error("no finding counts the revocations that are not stored")
 		}
@@ -129,10 +160,28 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 		t.Error(err)
 	}
 	gone["member"] = 200
+	again, err := p.Admin.Rotate(ctx, rotated)
+	if err != nil {
+		t.Error(err)
+	}
 	p.Kill()
 	p.Start()
 	p.AwaitReady()
-	check("once they are stored", gone)
+	checkGone("once they are stored")
+	if !logsIn(p, again.MQTT) {
+		t.Error("the new secret of a station is refused")
+	}
+}
+
+// logsIn reports whether the gateway accepts the login of a station.
+func logsIn(p *gatewaytest.Program, login adminapi.MQTTLogin) bool {
+	p.T.Helper()
+	conn, err := new(net.Dialer).DialContext(p.T.Context(), "tcp", p.MQTT)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	defer conn.Close()
+	return (&gatewaytest.Station{T: p.T, Conn: conn, Login: login, Version: 4}).TryConnect() == nil
 }
 
 // logIn returns an access token.
