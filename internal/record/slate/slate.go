@@ -84,7 +84,7 @@ func Open(path, runtime string) (s *Slate, held []byte, err error) {
 		if memory.id != [16]byte{} {
 			memory = state{} // of a database that was here before
 		}
-	case errors.Is(err, errTorn):
+	case err != nil: // torn, or it cannot be read
 		kept = state{id: memory.id}
 	case memory.id != kept.id && memory.id != [16]byte{}:
 		memory = state{}
@@ -96,6 +96,9 @@ func Open(path, runtime string) (s *Slate, held []byte, err error) {
 	s.kept, s.memory, s.filled = 1-kept.half, 1-memory.half, len(kept.content) > 0
 	return s, s.held, err
 }
+
+// errNoMemory means that there is no runtime directory.
+var errNoMemory = errors.New("no memory outlives the process")
 
 // errTorn means that no half of a file is valid.
 var errTorn = errors.New("no state of the revocations is readable")
@@ -171,7 +174,7 @@ func (s *Slate) Hold(content []byte) error {
 	s.number++
 	s.held = content
 	if s.runtime == "" {
-		return nil
+		return errNoMemory
 	}
 	now := state{id: s.id, number: s.number, content: content}
 	err := now.write(s.runtime, &s.memory)

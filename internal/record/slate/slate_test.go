@@ -110,6 +110,24 @@ func TestSlate_damaged(t *testing.T) {
 	if _, held, err := slate.Open(b.path, b.memory); err == nil || string(held) != "one" {
 		t.Errorf("%q, %v", held, err)
 	}
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(b.path, 0o700); err != nil { // it cannot be read
+		t.Fatal(err)
+	}
+	if _, held, err := slate.Open(b.path, b.memory); err == nil || string(held) != "one" {
+		t.Errorf("unreadable: %q, %v", held, err)
+	}
+}
+
+// Where no memory outlives the process, the slate does not say that it holds anything.
+func TestSlate_Hold_noMemory(t *testing.T) {
+	b := newBoard(t)
+	b.memory = ""
+	if err := b.holds("").Hold([]byte("one")); err == nil {
+		t.Error("held")
+	}
 }
 
 // Content without room is refused, and the one before stays.

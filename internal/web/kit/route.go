@@ -103,11 +103,16 @@ func (x *Exchange) run(rt *Route) (err error) {
 			return err
 		}
 	}
-	if x.Req.Actor != (site.Actor{}) || x.conn.address.IsLoopback() {
-		x.known()
-	}
 	if err := x.readBody(rt); err != nil {
 		return err
+	}
+	if x.Req.Actor != (site.Actor{}) || x.conn.address.IsLoopback() {
+		x.known() // not before: a body that does not arrive would push out strangers
+	}
+	switch rt.Method {
+	case http.MethodGet, "":
+	default:
+		x.work() // without a body too
 	}
 	if rt.Door {
 		x.opening()

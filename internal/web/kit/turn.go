@@ -9,9 +9,9 @@ import (
 )
 
 // mostTurn is how long a turn lasts at most: a client that does not take its answer keeps
-// nobody waiting for longer. briefTurn is the same for a request that changes something: it
-// also waits for disks and hashes.
-const mostTurn, briefTurn = 100 * time.Millisecond, 20 * time.Millisecond
+// others waiting for no longer. briefTurn is the same for a request that changes something,
+// which also waits for disks and hashes, and for those of strangers, who may be many networks.
+const mostTurn, briefTurn = 100 * time.Millisecond, 10 * time.Millisecond
 
 // caller has turns at the processor: a class of callers (without a name), or one of it.
 type caller struct {
@@ -62,7 +62,7 @@ func (x *Exchange) beginTurn(leave func()) {
 	t := &turn{x: x, leave: leave}
 	x.hold()
 	most := mostTurn
-	if x.working && !x.stream {
+	if !x.stream && (x.working || x.caller().class == strangers) {
 		most = briefTurn
 	}
 	t.limit = time.AfterFunc(most, t.release)

@@ -49,6 +49,10 @@ func newDesk() *desk {
 			<-d.door
 			return nil
 		}},
+		{Method: http.MethodGet, Pattern: "/public", Serve: func(*kit.Exchange) error {
+			<-d.door
+			return nil
+		}},
 		{Method: http.MethodGet, Pattern: "/stream", Guard: guard, Serve: func(x *kit.Exchange) error {
 			return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
 				wake := make(chan struct{}, 1)
@@ -179,6 +183,21 @@ func TestExchange_turnIsBounded(t *testing.T) {
 		time.Sleep(time.Until(start.Add(1200 * time.Millisecond)))
 		synctest.Wait()
 		d.expect(t, "stuck", "other", "other")
+		close(d.door)
+		d.all.Wait()
+	})
+}
+
+// The turn of a stranger is short: there may be many.
+func TestExchange_turnOfStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodGet, "/public", "")
+		d.ask(http.MethodGet, "/read", "other")
+		d.expect(t)
+		time.Sleep(11 * time.Millisecond)
+		synctest.Wait()
+		d.expect(t, "other")
 		close(d.door)
 		d.all.Wait()
 	})
