@@ -54,6 +54,7 @@ type Service struct {
 	pending []*revocation
 	last    uint64 // the number of the last revocation
 	held    error  // of the last call of the slate
+	partly  bool   // the slate had no room for all that is pending
 
 	slate  Slate // nil before Resume
 	report func(n int, held bool)

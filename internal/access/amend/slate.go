@@ -1,15 +1,19 @@
 package amend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"gatehouse/internal/site"
 )
 
 // Slate holds what is pending over a restart; package slate satisfies it.
 type Slate interface {
+	// Room is how many bytes it can hold.
+	Room() int
 	// Hold replaces what it holds, in memory that outlives the process where there is some. Quick.
 	Hold(content []byte) error
 	// Save brings that to the disk, which may be full. It waits for a bounded time.
@@ -29,6 +33,7 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 			return fmt.Errorf("reading the revocations that were not stored: %w", err)
 		}
 	}
+	slices.SortFunc(all, func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slate, s.report, s.last = slate, report, stored
@@ -45,16 +50,40 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 	return nil
 }
 
-// hold has the slate hold what is pending. The caller holds mu.
+// hold has the slate hold what is pending, or as much of it as it has room for: what an account
+// revokes of its own comes last, so that it cannot displace what administrators revoke. The
+// caller holds mu.
 func (s *Service) hold() {
 	if s.slate == nil {
 		return
 	}
-	var content []byte
-	if len(s.pending) > 0 {
-		content, _ = json.Marshal(amendments(s.pending)) //nolint:errchkjson // plain data
+	all := amendments(s.pending)
+	slices.SortStableFunc(all, func(a, b site.Amendment) int {
+		return cmp.Compare(ofOwn(a), ofOwn(b))
+	})
+	content := encode(all)
+	for len(content) > s.slate.Room() {
+		all = all[:len(all)*s.slate.Room()/len(content)]
+		content = encode(all)
 	}
 	s.held = s.slate.Hold(content)
+	s.partly = len(all) < len(s.pending)
+}
+
+// ofOwn is 1 for what an account revokes of its own, and 0 for what administrators revoke.
+func ofOwn(a site.Amendment) int {
+	if a.Record.Origin == site.Admin {
+		return 0
+	}
+	return 1
+}
+
+// encode returns what a slate holds of amendments.
+func encode(all []site.Amendment) (content []byte) {
+	if len(all) > 0 {
+		content, _ = json.Marshal(all) //nolint:errchkjson // plain data
+	}
+	return content
 }
 
 // save brings what is pending to the disk by the slate, and reports it.
@@ -65,5 +94,5 @@ func (s *Service) save(ctx context.Context) {
 	saved := s.slate.Save(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report(len(s.pending), saved == nil || s.held == nil)
+	s.report(len(s.pending), !s.partly && (saved == nil || s.held == nil))
 }

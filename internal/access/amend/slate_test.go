@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -16,6 +17,7 @@ import (
 // memorySlate is a Slate in memory.
 type memorySlate struct{ held []byte }
 
+func (m *memorySlate) Room() int                  { return 1000 }
 func (m *memorySlate) Hold(content []byte) error  { m.held = content; return nil }
 func (m *memorySlate) Save(context.Context) error { return nil }
 
@@ -54,6 +56,38 @@ func TestService_Resume(t *testing.T) {
 	}
 	if got := removed(stored); !slices.Equal(got, []site.StationID{2, 3}) || stored[1].Revocation != 44 {
 		t.Errorf("stored %+v", stored)
+	}
+}
+
+// An account that ends many of its sessions displaces nothing that an administrator revokes.
+func TestService_Resume_room(t *testing.T) {
+	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
+	slate, covered := &memorySlate{}, true
+	s := amend.New(disk)
+	if err := s.Resume(slate, nil, 0, func(_ int, held bool) { covered = held }); err != nil {
+		t.Fatal(err)
+	}
+	revoke := func(a site.Amendment) {
+		_ = s.Revoke(t.Context(), site.Actor{}, func() ([]site.Amendment, error) { return []site.Amendment{a}, nil })
+	}
+	for n := range 50 {
+		revoke(site.Amendment{
+			EndSessions: []site.SessionID{site.SessionID(fmt.Sprint(n))},
+			Record:      site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: "guest"}},
+		})
+	}
+	revoke(site.Amendment{RemoveAccount: "guest", Record: site.Record{Kind: site.KindAccountRemoved, Facts: site.Facts{Origin: site.Admin}}})
+	if covered {
+		t.Error("all of it is said to be held")
+	}
+	var pending []site.Amendment
+	s = amend.New(disk)
+	s.OnPending(func(all []site.Amendment) { pending = all })
+	if err := s.Resume(slate, slate.held, 0, func(int, bool) {}); err != nil {
+		t.Fatal(err)
+	}
+	if last := len(pending) - 1; last < 1 || pending[last].RemoveAccount != "guest" || pending[0].Revocation != 1 {
+		t.Errorf("pending: %+v", pending)
 	}
 }
 

@@ -166,6 +166,9 @@ func (s state) write(path string, half *int) error {
 	return err
 }
 
+// Room implements the interface of package amend.
+func (*Slate) Room() int { return Room }
+
 // Hold replaces the content in memory and in the runtime directory, at once. [Slate.Save]
 // brings it to the disk.
 func (s *Slate) Hold(content []byte) error {
