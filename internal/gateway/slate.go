@@ -34,7 +34,10 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 	if err != nil {
 		g.log.Error("revocations that the database does not take are held in memory alone", "error", err)
 	}
-	return g.changes.Resume(held, content, stored, g.reportRevocations)
+	if err := g.changes.Resume(held, content, stored, g.reportRevocations); err != nil {
+		g.log.Error("some revocations that were not stored cannot be read: revoke them again", "error", err)
+	}
+	return nil
 }
 
 // reportRevocations raises the condition of revocations that the database does not have, and

@@ -1,6 +1,7 @@
 package amend
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,14 +26,9 @@ type Slate interface {
 // pending. report is called with the number of revocations that could not be stored, and whether
 // the slate has them, whenever that changes; it must return soon. Resume must be called after the
 // functions of OnStored and OnPending were added, and before the first change. The error is that of
-// a content that this version cannot read.
+// content that this version cannot read, as a later one may have written it: the rest is pending.
 func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n int, held bool)) error {
-	var all []site.Amendment
-	if len(held) > 0 {
-		if err := json.Unmarshal(held, &all); err != nil {
-			return fmt.Errorf("reading the revocations that were not stored: %w", err)
-		}
-	}
+	all, err := decode(held)
 	slices.SortFunc(all, func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +43,26 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 		s.update(nil)
 		report(len(s.pending), true)
 	}
-	return nil
+	return err
+}
+
+// decode returns those amendments in the content of a slate that this version knows.
+func decode(content []byte) (all []site.Amendment, err error) {
+	var texts []json.RawMessage
+	if len(content) > 0 {
+		err = json.Unmarshal(content, &texts)
+	}
+	for _, text := range texts {
+		var a site.Amendment
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if unknown := decoder.Decode(&a); unknown != nil {
+			err = fmt.Errorf("reading a revocation that was not stored: %w", unknown)
+			continue
+		}
+		all = append(all, a)
+	}
+	return all, err
 }
 
 // hold has the slate hold what is pending, or as much of it as it has room for: what an account

@@ -59,6 +59,22 @@ func TestService_Resume(t *testing.T) {
 	}
 }
 
+// What a later version wrote keeps nothing else from being in effect.
+func TestService_Resume_unknown(t *testing.T) {
+	for content, want := range map[string]int{
+		`[{"RemoveStation":7,"Record":{},"Revocation":1},{"RemoveRoof":1,"Record":{},"Revocation":2}]`: 1,
+		`[{"RemoveStation":"seven","Revocation":1}]`:                                                   0,
+		`{}`: 0,
+	} {
+		var pending []site.Amendment
+		s := amend.New(nil)
+		s.OnPending(func(all []site.Amendment) { pending = all })
+		if err := s.Resume(&memorySlate{}, []byte(content), 0, func(int, bool) {}); err == nil || len(pending) != want {
+			t.Errorf("%s: %d are pending, %v", content, len(pending), err)
+		}
+	}
+}
+
 // An account that ends many of its sessions displaces nothing that an administrator revokes.
 func TestService_Resume_room(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
@@ -123,7 +139,9 @@ func TestAmendment_written(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []site.Amendment
-	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, want) {
+	s := amend.New(nil)
+	s.OnPending(func(all []site.Amendment) { got = all })
+	if err := s.Resume(&memorySlate{}, text, 0, func(int, bool) {}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v:\n%+v\n%+v", err, got, want)
 	}
 }
