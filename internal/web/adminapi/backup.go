@@ -35,15 +35,15 @@ func (a *API) sealedBackup(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.Req.Actor.Account != "" && in.Password == "" {
-		return fault.New(fault.Invalid, "The password of your account is missing: send it as \"password\"")
+	if by := x.Req.Actor; by.Account != "" {
+		if in.Password == "" {
+			return fault.New(fault.Invalid, "The password of your account is missing: send it as \"password\"")
+		}
+		if err := a.Access.ConfirmPassword(x.Req.Context(), by, site.Secret(in.Password), a.client(&x.Req)); err != nil {
+			return err
+		}
 	}
 	return a.send(x, &a.sealing, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
-		if by.Account != "" {
-			if err := a.Access.ConfirmPassword(ctx, by, site.Secret(in.Password), a.client(&x.Req)); err != nil {
-				return nil, err
-			}
-		}
 		return a.SealedBackup(ctx, by, site.Secret(in.Passphrase))
 	})
 }
