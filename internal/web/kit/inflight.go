@@ -6,7 +6,6 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/limit"
 )
 
 const (
@@ -50,12 +49,6 @@ func (x *Exchange) hold() {
 func (x *Exchange) release() {
 	x.slot.Release()
 	x.conn.slot.Release()
-}
-
-// known marks a request whose caller is known: those of strangers are evicted before it.
-func (x *Exchange) known() {
-	x.slot.Move(limit.Idle)
-	x.conn.slot.Move(limit.Idle)
 }
 
 // opening marks the request as one that opens a door: the gateway works on it, and TLS

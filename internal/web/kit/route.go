@@ -106,9 +106,6 @@ func (x *Exchange) run(rt *Route) (err error) {
 	if err := x.readBody(rt); err != nil {
 		return err
 	}
-	if x.Req.Actor != (site.Actor{}) || x.conn.address.IsLoopback() {
-		x.known() // not before: a body that does not arrive would push out strangers
-	}
 	switch rt.Method {
 	case http.MethodGet, "":
 	default:
