@@ -28,7 +28,7 @@ type account struct {
 	site.Account
 	demoted   bool                   // the end of its role is pending
 	passwords int                    // how often the password was set since the start
-	cost      Params                 // of its hash; zero when that is unreadable
+	cost      Params                 // the parameters of its hash; zero when that is unreadable
 	devices   map[[32]byte]time.Time // the hashes of those that are known, and until when they are
 	sessions  map[site.SessionID]*session
 	writing   chan struct{} // capacity 1: holds a token while a session of the account is stored

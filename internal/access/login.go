@@ -27,8 +27,8 @@ type Client struct {
 type Tokens struct {
 	Access  site.Secret // a JWT; see [Service.Authenticate]
 	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
-	Cookie  site.Secret // what a browser keeps instead; see [Service.AuthenticateCookie]
-	Device  site.Secret // what the client shows at its next login, for as long as a session lives
+	Cookie  site.Secret // a browser keeps it instead; see [Service.AuthenticateCookie]
+	Device  site.Secret // the client shows it at its next login, for as long as a session lives
 }
 
 // Login opens a session for a client that knows an account's password. Unauthenticated

@@ -124,7 +124,7 @@ func (s *Service) Run(ctx context.Context) error {
 	settle, prune := time.NewTicker(settleEvery), time.NewTicker(pruneEvery)
 	defer settle.Stop()
 	defer prune.Stop()
-	_ = s.changes.Settle(ctx) // what was revoked before a restart; retried below
+	_ = s.changes.Settle(ctx) // revocations of before a restart; retried below
 	for {
 		select {
 		case <-ctx.Done():

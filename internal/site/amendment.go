@@ -7,7 +7,7 @@ type Amendment struct {
 	UpdateAccount *Account  `json:",omitzero"` // replaces what is stored of the account with that id; without a password all but that
 	RemoveAccount AccountID `json:",omitzero"`
 
-	EndSessions []SessionID `json:",omitzero"` // of one account
+	EndSessions []SessionID `json:",omitzero"` // all belong to one account
 
 	AddStation    *Station  `json:",omitzero"`
 	UpdateStation *Station  `json:",omitzero"` // replaces what is stored of the station with that id

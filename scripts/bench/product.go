@@ -27,7 +27,7 @@ const (
 type product struct {
 	binary    string
 	data      string
-	extra     []string // of its environment
+	extra     []string // more variables of its environment
 	boundless bool     // it knows no bounds for the unlocks of an account
 	process   *child
 	http      string // addresses, while it runs

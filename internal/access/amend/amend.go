@@ -53,7 +53,7 @@ type Service struct {
 	mu      sync.Mutex // guards what follows, and is held while functions adopt and foresee
 	pending []*revocation
 	last    uint64 // the number of the last revocation
-	held    error  // of the last call of the slate
+	held    error  // the result of the last call of the slate
 	partly  bool   // the slate had no room for all that is pending
 
 	slate  Slate // nil before Resume

@@ -33,7 +33,7 @@ const (
 	v3BadClientID   = 2
 	v3BadSecret     = 4
 	v3NotAuthorized = 5
-	v3Refused       = 0x80 // of a SUBACK, table 3.9.3
+	v3Refused       = 0x80 // in a SUBACK, table 3.9.3
 )
 
 // Refusals of a CONNECT, which CONNACK answers:

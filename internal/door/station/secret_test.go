@@ -67,7 +67,7 @@ func TestService_Rotate(t *testing.T) {
 	if len(fresh) != 26 || f.SecretMatches(1, secret) || !f.SecretMatches(1, fresh) {
 		t.Errorf("%q is the new secret: %v; the old one: %v", fresh.Reveal(), f.SecretMatches(1, fresh), f.SecretMatches(1, secret))
 	}
-	if !slices.Equal(revoked, []site.StationID{1, 1}) { // of the old secret, and a second time before the new one
+	if !slices.Equal(revoked, []site.StationID{1, 1}) { // the old secret, and once more before the new one
 		t.Errorf("ended the connections of %v", revoked)
 	}
 	if r := f.store.lastAdmin(t); r.Kind != site.KindStationRotated || r.Station != 1 || r.By != admin().Name || r.Detail != "a new secret was generated" {

@@ -82,7 +82,7 @@ func Open(path, runtime string) (s *Slate, held []byte, err error) {
 			kept.id = [16]byte{}
 		}
 		if memory.id != [16]byte{} {
-			memory = state{} // of a database that was here before
+			memory = state{} // it belongs to a database that was here before
 		}
 	case err != nil: // torn, or it cannot be read
 		kept = state{id: memory.id}

@@ -116,7 +116,7 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, e
 			_, err = t.exec(`INSERT INTO login_device (account, sum, until) VALUES (?, ?, ?)
 				ON CONFLICT (account, sum) DO UPDATE SET until = excluded.until`, string(s.Account), device[:], toMillis(s.Expires.Time))
 		}
-		if err == nil { // of the account's devices the newest are kept
+		if err == nil { // the newest devices of the account are kept
 			_, err = t.exec(`DELETE FROM login_device WHERE account = ?1 AND sum NOT IN
 				(SELECT sum FROM login_device WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`, string(s.Account), site.MaxLoginDevices)
 		}

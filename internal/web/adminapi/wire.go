@@ -100,7 +100,7 @@ type NewAccount struct {
 type NewPassword struct {
 	Password    string `json:"password,omitempty"`
 	Present     string `json:"present,omitempty"`     // the password until now, of the caller's own account
-	EndSessions bool   `json:"endSessions,omitempty"` // of the account, but for the caller's
+	EndSessions bool   `json:"endSessions,omitempty"` // all of the account but the caller's
 }
 
 // ChangedPassword is the answer.
@@ -131,7 +131,7 @@ type Revoked struct {
 // AllEnded is the answer of POST /admin/v1/sessions/end-all: what has ended.
 type AllEnded struct {
 	Sessions int `json:"sessions"`
-	Tokens   int `json:"tokens"` // of integrations
+	Tokens   int `json:"tokens"` // those of integrations
 }
 
 // Station is a station as GET /admin/v1/stations lists it under "stations", sorted by id:
@@ -279,7 +279,7 @@ type ApplyRequest struct {
 // BackupRequest is the body of POST /admin/v1/backup, whose answer is the encrypted file.
 type BackupRequest struct {
 	Passphrase string `json:"passphrase"`         // 16 characters or more
-	Password   string `json:"password,omitempty"` // of the account; the socket needs none
+	Password   string `json:"password,omitempty"` // that of the account; the socket needs none
 }
 
 // Restarting is the answer of POST /admin/v1/restart. The status has another boot once the

@@ -53,7 +53,7 @@ type fakeAccess struct {
 	fail     error                               // what every method but Authenticate answers, if set
 	auth     error                               // what Authenticate answers, if set
 	panics   any                                 // what Login panics with, if set
-	from     access.Client                       // of the last login
+	from     access.Client                       // the client of the last login
 	ended    []string
 	leaving  bool // whether the context of the last end had ended already
 }
