@@ -15,6 +15,7 @@ import (
 // slate is an [amend.Slate] in memory.
 type slate struct{ held []byte }
 
+func (s *slate) Room() int                  { return 1 << 20 }
 func (s *slate) Hold(content []byte) error  { s.held = content; return nil }
 func (s *slate) Save(context.Context) error { return nil }
 
