@@ -73,7 +73,7 @@ func changes() map[string]func(ctx context.Context, c *crowd, i int) error {
 		"add accounts":       func(ctx context.Context, c *crowd, i int) error { return c.addOne(ctx, "new-"+mail(i)) },
 		"remove accounts":    func(ctx context.Context, c *crowd, i int) error { return c.RemoveAccount(ctx, admin(), mail(i)) },
 		"log in": func(ctx context.Context, c *crowd, i int) error {
-			_, err := c.Login(ctx, mail(i), right, at(address(1)))
+			_, err := c.Login(ctx, mail(i), right, at(address(i+1)))
 			return err
 		},
 		"revoke one": func(ctx context.Context, c *crowd, i int) error { return c.RevokeByRefresh(ctx, c.tokens[i].Refresh) },
