@@ -245,13 +245,18 @@ func (s *Slot) change(f func()) {
 	}
 }
 
-// restage sets the stage that counts, after a change; mu is held.
+// restage sets the stage that counts, after a change; mu is held. The order of those that work
+// does not matter.
 func (s *Slot) restage() {
-	s.remove()
-	s.stage = s.base
+	to := s.base
 	if s.holds > 0 {
-		s.stage = Working
+		to = Working
 	}
+	if to == Working && s.stage == Working {
+		return
+	}
+	s.remove()
+	s.stage = to
 	s.add()
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,11 +36,20 @@ func (l Leg) String() string {
 type Registry struct {
 	set  *metrics.Set
 	legs [legs]Histogram
+
+	mu       sync.RWMutex                // mu guards requests
+	requests map[answer]*metrics.Counter // so that no name is composed for each
+}
+
+// answer is what the answers of one counter share.
+type answer struct {
+	pattern string
+	status  int
 }
 
 // New returns an empty registry.
 func New() *Registry {
-	r := &Registry{set: metrics.NewSet()}
+	r := &Registry{set: metrics.NewSet(), requests: make(map[answer]*metrics.Counter)}
 	for leg := range legs {
 		r.set.RegisterMetricsWriter(func(w io.Writer) { r.legs[leg].write(w, leg.String()) })
 	}
@@ -59,7 +69,17 @@ func (r *Registry) Refused(reason string) {
 
 // Request counts one answered HTTP request by its route pattern and status.
 func (r *Registry) Request(pattern string, status int) {
-	r.Counter(`gatehouse_http_requests_total{route="` + pattern + `",status="` + strconv.Itoa(status) + `"}`).Inc()
+	key := answer{pattern, status}
+	r.mu.RLock()
+	c := r.requests[key]
+	r.mu.RUnlock()
+	if c == nil {
+		c = r.Counter(`gatehouse_http_requests_total{route="` + pattern + `",status="` + strconv.Itoa(status) + `"}`)
+		r.mu.Lock()
+		r.requests[key] = c
+		r.mu.Unlock()
+	}
+	c.Inc()
 }
 
 // Leg returns the histogram of one leg of the unlock path, in seconds.

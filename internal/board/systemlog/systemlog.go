@@ -22,6 +22,8 @@ const (
 	// is for what must not be lost to them: above all journal records that the disk did
 	// not take.
 	chatterSize = queueSize / 2
+	// mostSpare is the most that is kept of it, in bytes, when it is empty.
+	mostSpare = 64 << 10
 )
 
 // Queue is a log that never blocks its callers. Lines that do not fit are dropped and
@@ -122,8 +124,11 @@ func (q *Queue) signal() {
 // write is the writer goroutine: it ends when the queue is closed and empty.
 func (q *Queue) write() {
 	defer close(q.done)
+	var lines []byte
 	for {
-		lines, dropped, closed := q.take()
+		var dropped int
+		var closed bool
+		lines, dropped, closed = q.take(lines)
 		if dropped > 0 {
 			q.logger.Warn("log lines dropped", "count", dropped)
 		}
@@ -139,11 +144,15 @@ func (q *Queue) write() {
 	}
 }
 
-// take empties the queue and returns its lines.
-func (q *Queue) take() (lines []byte, dropped int, closed bool) {
+// take empties the queue and returns its lines. The lines that were written last become the
+// room for those to come.
+func (q *Queue) take(written []byte) (lines []byte, dropped int, closed bool) {
+	if cap(written) > mostSpare {
+		written = nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	lines, dropped = q.waiting, q.dropped
-	q.waiting, q.dropped = nil, 0
+	q.waiting, q.dropped = written[:0], 0
 	return lines, dropped, q.closed
 }

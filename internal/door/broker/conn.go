@@ -236,8 +236,8 @@ func (c *Conn) next() ([]byte, error) {
 // rights of a station are checked.
 func (c *Conn) receive(packet []byte) error {
 	_, digits := binary.Uvarint(packet[1:])
-	pk, err := decode(c.Version(), packet[0], packet[1+digits:])
-	switch {
+	var pk packets.Packet // large: it does not leave the stack
+	switch err := decode(&pk, c.Version(), packet[0], packet[1+digits:]); {
 	case err != nil:
 		return err
 	case len(pk.Filters) > mostFilters:
@@ -245,13 +245,13 @@ func (c *Conn) receive(packet []byte) error {
 	}
 	switch pk.FixedHeader.Type {
 	case typePublish:
-		return c.publish(pk)
+		return c.publish(&pk)
 	case typePuback:
 		c.server.cfg.Handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
 	case typeSubscribe:
-		return c.subscribe(pk)
+		return c.subscribe(&pk)
 	case typeUnsubscribe:
-		return c.unsubscribe(pk)
+		return c.unsubscribe(&pk)
 	case typePingreq:
 		return c.write([]byte{typePingresp << 4, 0})
 	}
@@ -259,23 +259,23 @@ func (c *Conn) receive(packet []byte) error {
 }
 
 // decode has mochi decode a packet that follows the CONNECT.
-func decode(version, header byte, body []byte) (pk *packets.Packet, err error) {
-	pk = &packets.Packet{ProtocolVersion: version}
+func decode(pk *packets.Packet, version, header byte, body []byte) error {
+	pk.ProtocolVersion = version
 	if err := pk.FixedHeader.Decode(header); err != nil {
-		return nil, err
+		return err
 	}
 	pk.FixedHeader.Remaining = len(body)
 	switch pk.FixedHeader.Type {
 	case typePublish:
-		err = pk.PublishDecode(body)
+		return pk.PublishDecode(body)
 	case typePuback:
-		err = pk.PubackDecode(body)
+		return pk.PubackDecode(body)
 	case typeSubscribe:
-		err = pk.SubscribeDecode(body)
+		return pk.SubscribeDecode(body)
 	case typeUnsubscribe:
-		err = pk.UnsubscribeDecode(body)
+		return pk.UnsubscribeDecode(body)
 	}
-	return pk, err
+	return nil
 }
 
 // keepPace waits until the station may send one more packet, or the connection ends. An

@@ -70,7 +70,7 @@ func Decode(b []byte) error {
 		}
 		body := in.Next(size)
 		if version > 0 {
-			_, err = decode(version, header, body)
+			err = decode(new(packets.Packet), version, header, body)
 		} else {
 			version, err = decodeConnect(body)
 		}

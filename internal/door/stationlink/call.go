@@ -131,20 +131,22 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 		return w.unsent(c, cmd.Deadline, err)
 	}
 	c.departure.Left()
-	patience := time.NewTimer(time.Until(cmd.Deadline) - c.reserve())
-	defer patience.Stop()
-	for {
-		select {
-		case a := <-c.done:
-			return w.conclude(c, a)
-		case <-patience.C:
-			if w.hasOnlyAcknowledged(c) {
-				a, _ := w.giveUp(c)
-				return w.conclude(c, a)
-			}
-		case <-timer.C:
-			return w.expire(c)
-		}
+	timer.Reset(time.Until(cmd.Deadline) - c.reserve())
+	select {
+	case a := <-c.done:
+		return w.conclude(c, a)
+	case <-timer.C:
+	}
+	if w.hasOnlyAcknowledged(c) {
+		a, _ := w.giveUp(c)
+		return w.conclude(c, a)
+	}
+	timer.Reset(time.Until(cmd.Deadline))
+	select {
+	case a := <-c.done:
+		return w.conclude(c, a)
+	case <-timer.C:
+		return w.expire(c)
 	}
 }
 

@@ -42,6 +42,18 @@ func (db *DB) stamp(r *site.Record) {
 // insertText adds a row to the journal.
 const insertText = "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)"
 
+// chainAll writes lists of records, in their order.
+func (db *DB) chainAll(lists ...[]site.Record) error {
+	for _, records := range lists {
+		for _, r := range records {
+			if err := db.chainOn(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // chainOn appends the record to the chain, within the present transaction.
 func (db *DB) chainOn(r site.Record) error {
 	r.Seq = db.tail.seq + 1

@@ -244,10 +244,8 @@ func (db *DB) writeBatch(ops []*op, lost int) error {
 		} else if o.err != nil {
 			continue
 		}
-		for _, r := range slices.Concat(o.records, found) {
-			if err := db.chainOn(r); err != nil {
-				return err
-			}
+		if err := db.chainAll(o.records, found); err != nil {
+			return err
 		}
 	}
 	if db.moved || db.tail.seq-db.saved >= endsLag {
