@@ -66,7 +66,8 @@ func TestKeyring_Verify_bounds_ofTexts(t *testing.T) {
 	}
 }
 
-// A refusal names what could be read, so that it can be answered.
+// A refusal names the jti that a trusted key has signed, so that it can be answered; nobody
+// else has an answer bear an id of his choice.
 func TestRefusal_names(t *testing.T) {
 	for name, c := range map[string]struct {
 		token       string
@@ -74,11 +75,11 @@ func TestRefusal_names(t *testing.T) {
 		wantMessage string
 	}{
 		"expired":        {forge(t, goodHeader(), goodClaims().with(fields{"exp": 1, "iat": 0}), seed(1)), "c-1", keyID, "it expired at 1970-01-01T00:00:01.000Z, and the gateway's clock reads 2026-01-01T00:00:00.000Z"},
-		"bad signature":  {forge(t, goodHeader(), goodClaims(), seed(9)), "c-1", keyID, "the signature is not that of the trusted key front-desk"},
-		"unknown key":    {forge(t, goodHeader().with(fields{"kid": "x"}), goodClaims(), seed(1)), "c-1", "x", "no key with the id x is trusted: keys in [cloud] lists those that are"},
-		"algorithm":      {unsigned(t, goodHeader().with(fields{"alg": "none"})), "c-1", "", "the token is not signed with EdDSA, the one algorithm that is taken"},
-		"unreadable jti": {forge(t, goodHeader(), goodClaims().with(fields{"jti": "\x1b"}), seed(9)), "", keyID, "the signature is not that of the trusted key front-desk"},
-		"unreadable kid": {forge(t, goodHeader().with(fields{"kid": "a\x1b"}), goodClaims(), seed(9)), "c-1", "", "the header does not name the key (kid), which it need not where one key alone is trusted"},
+		"bad signature":  {forge(t, goodHeader(), goodClaims(), seed(9)), "", keyID, "the signature is not that of the trusted key front-desk"},
+		"unknown key":    {forge(t, goodHeader().with(fields{"kid": "x"}), goodClaims(), seed(1)), "", "x", "no key with the id x is trusted: keys in [cloud] lists those that are"},
+		"algorithm":      {unsigned(t, goodHeader().with(fields{"alg": "none"})), "", "", "the token is not signed with EdDSA, the one algorithm that is taken"},
+		"unreadable jti": {forge(t, goodHeader(), goodClaims().with(fields{"jti": "\x1b"}), seed(1)), "", keyID, "its jti is not 1 to 128 printable ASCII characters without quotes and backslashes"},
+		"unreadable kid": {forge(t, goodHeader().with(fields{"kid": "a\x1b"}), goodClaims(), seed(9)), "", "", "the header does not name the key (kid), which it need not where one key alone is trusted"},
 		"malformed":      {"x", "", "", "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once"},
 	} {
 		got := refusal(t, c.token, noon())

@@ -55,7 +55,7 @@ func NewGap(from, to uint64) Gap { return Gap{Seq: to, Kind: site.KindGap, From:
 
 // Result is the payload of [ResultLeaf]: how the command with that jti ended.
 type Result struct {
-	ID      string         `json:"id"` // the jti; of a refused command unverified, "" where none could be read
+	ID      string         `json:"id"` // the jti; "" where none could be read, or no trusted key has signed it
 	Outcome site.Outcome   `json:"outcome"`
 	Time    site.Timestamp `json:"time"`
 	Command site.CommandID `json:"commandId,omitempty"` // the gateway's own id, as in the journal

@@ -36,8 +36,8 @@ const (
 // Refusal is the error of a token that is no command to be carried out.
 type Refusal struct {
 	Reason   Reason
-	ID       string // its jti where one could be read; only if Verified by a trusted signer
-	KeyID    string // its kid where one could be read; likewise
+	ID       string // its jti where one could be read; "" unless Verified: anyone could have chosen it
+	KeyID    string // its kid where one could be read; only if Verified by a trusted signer
 	Verified bool   // whether a trusted key has signed the token
 	Name     string // its cmd; "" unless Verified
 	Message  string // the reason for people, in one line

@@ -56,7 +56,10 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 	default:
 		found = refusef(Algorithm, "the token is not signed with EdDSA, the one algorithm that is taken")
 	}
-	found.ID, found.KeyID, found.Verified = said.id(), kid, signed
+	found.KeyID, found.Verified = kid, signed
+	if signed {
+		found.ID = said.id()
+	}
 	return Command{}, found
 }
 

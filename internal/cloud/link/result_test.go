@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -53,10 +52,36 @@ func TestResults_full(t *testing.T) {
 	}
 }
 
-// unsignedCommand is refused, by its id.
-func unsignedCommand(id int) string {
-	b64 := base64.RawURLEncoding.EncodeToString
-	return b64([]byte(`{"alg":"none"}`)) + "." + b64(fmt.Appendf(nil, `{"jti":"c-%d"}`, id)) + "."
+// signer signs commands that are refused, so that they are answered at once.
+type signer struct {
+	*testing.T
+	api.PrivateKey
+}
+
+func newSigner(t *testing.T) signer {
+	t.Helper()
+	key, err := api.Generate("front-desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{t, key}
+}
+
+// settings trust the signer.
+func (s signer) settings() link.Settings { return link.Settings{Keys: keyring(s, s.Public())} }
+
+// command is for a station that does not exist.
+func (s signer) command(id int) string {
+	s.Helper()
+	now := time.Now()
+	token, err := s.Sign(api.Command{
+		ID: fmt.Sprintf("c-%d", id), Gateway: gatewayID, Name: api.Unlock, Station: 999_999, Lock: 1, Actor: "porter",
+		IssuedAt: now, Expires: now.Add(time.Minute),
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return token
 }
 
 // answered returns the ids of the results that the broker was sent.
@@ -76,20 +101,21 @@ func (b *broker) answered() string {
 // has does not.
 func TestLink_results(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := run(t, newHouse(), link.Settings{})
+		s := newSigner(t)
+		p := run(t, newHouse(), s.settings())
 		synctest.Wait()
-		p.tell(api.CommandLeaf, unsignedCommand(1), false)
+		p.tell(api.CommandLeaf, s.command(1), false)
 		synctest.Wait()
 		if got := p.answered(); got != "c-1" {
 			t.Fatalf("answered %q", got)
 		}
 		p.set(func() { p.mute = true })
-		p.tell(api.CommandLeaf, unsignedCommand(2), false)
+		p.tell(api.CommandLeaf, s.command(2), false)
 		synctest.Wait()
-		p.tell(api.CommandLeaf, unsignedCommand(3), false)
+		p.tell(api.CommandLeaf, s.command(3), false)
 		synctest.Wait()
 		p.cut()
-		p.tell(api.CommandLeaf, unsignedCommand(4), false) // heard before the connection was lost
+		p.tell(api.CommandLeaf, s.command(4), false) // heard before the connection was lost
 		p.set(func() { p.mute = false })
 		<-time.After(time.Minute)
 		got := strings.Fields(p.answered())
@@ -108,10 +134,11 @@ func TestLink_results(t *testing.T) {
 // answers, and more as it acknowledges.
 func TestLink_results_slowBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := run(t, newHouse(), link.Settings{}, func(p *parts) { p.mute = true })
+		s := newSigner(t)
+		p := run(t, newHouse(), s.settings(), func(p *parts) { p.mute = true })
 		synctest.Wait()
 		for id := range 200 {
-			p.tell(api.CommandLeaf, unsignedCommand(id), false)
+			p.tell(api.CommandLeaf, s.command(id), false)
 			synctest.Wait()
 		}
 		if n := len(strings.Fields(p.answered())); n > 64 || n < 60 {
@@ -131,10 +158,11 @@ func TestLink_results_slowBroker(t *testing.T) {
 // An answer for one broker does not go to another.
 func TestLink_results_anotherBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := run(t, newHouse(), link.Settings{})
+		s := newSigner(t)
+		p := run(t, newHouse(), s.settings())
 		synctest.Wait()
 		p.set(func() { p.mute = true })
-		p.tell(api.CommandLeaf, unsignedCommand(1), false)
+		p.tell(api.CommandLeaf, s.command(1), false)
 		synctest.Wait()
 		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
 		<-time.After(time.Minute)
@@ -151,9 +179,10 @@ func TestLink_results_beforeStates(t *testing.T) {
 		for id := range site.StationID(3000) {
 			h.stations[id+1] = site.StationState{ID: id + 1}
 		}
-		p := run(t, h, link.Settings{}, func(p *parts) { p.mute = true })
+		s := newSigner(t)
+		p := run(t, h, s.settings(), func(p *parts) { p.mute = true })
 		synctest.Wait()
-		p.tell(api.CommandLeaf, unsignedCommand(1), false)
+		p.tell(api.CommandLeaf, s.command(1), false)
 		for range 3 {
 			p.confirmOldest()
 			synctest.Wait()
