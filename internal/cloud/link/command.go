@@ -43,11 +43,10 @@ type Unlocker interface {
 	Once(id string, carry func() (answer unlock.Answer, done bool, err error)) (unlock.Answer, error)
 }
 
-// commands takes what comes in on the topic of commands, carries each command out at
-// most once, and answers each. Its methods are safe for concurrent use.
+// commands carries out each command at most once, whichever broker sent it. Its methods are
+// safe for concurrent use.
 type commands struct {
 	Config
-	answer  func(api.Result)            // sends it soon; never blocks
 	ring    atomic.Pointer[api.Keyring] // the keys that are trusted now
 	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup              // these
@@ -59,14 +58,21 @@ type commands struct {
 	claiming sync.Mutex // the holder alone acquires slots and takes from updates.pace
 }
 
+// inbox takes what comes in on the topic of commands of one broker, and answers each there,
+// also when another broker has been configured meanwhile.
+type inbox struct {
+	*commands
+	answer func(api.Result) // sends it soon; never blocks
+}
+
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
 func newCommands(cfg Config, answer func(api.Result)) *commands {
-	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), refusals: limit.NewDigest[[2]string](maxApart)}
+	c := &commands{Config: cfg, slots: make(chan struct{}, maxUnderWay), refusals: limit.NewDigest[[2]string](maxApart)}
 	c.updates.refusals = limit.NewDigest[[2]string](maxApartUpdates)
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
-		c.end(id, site.Unresolved, api.Result{})
+		inbox{c, answer}.end(id, site.Unresolved, api.Result{})
 	}
 	return c
 }
@@ -85,7 +91,7 @@ type refused struct {
 // handle takes one message. It returns when the command is refused or its id is claimed;
 // how it is carried out, which takes as long as the station does, is answered later, also
 // when the connection has ended.
-func (c *commands) handle(payload []byte, retained bool, received time.Time) {
+func (c inbox) handle(payload []byte, retained bool, received time.Time) {
 	ring := c.ring.Load()
 	cmd, err := ring.Verify(payload, c.Gateway, c.Clock.Now())
 	r := c.judge(cmd, err, retained)
@@ -164,7 +170,7 @@ func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 
 // refuse counts a command that is not carried out, records it as far as the rate allows and
 // then answers it: the record can be found by the answer.
-func (c *commands) refuse(r refused) {
+func (c inbox) refuse(r refused) {
 	c.Metrics.Refused("cloud-" + string(r.Reason))
 	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason)}
 	if r.cmd.Lock != 0 {
@@ -193,7 +199,7 @@ func (c *commands) record(facts site.Facts) {
 
 // carryOut carries out a command whose id is claimed, and releases its slot. A failure of
 // one command ends no other.
-func (c *commands) carryOut(cmd api.Command, key api.Key, received time.Time) {
+func (c inbox) carryOut(cmd api.Command, key api.Key, received time.Time) {
 	defer func() { <-c.slots }()
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -227,7 +233,7 @@ func (c *commands) carryOut(cmd api.Command, key api.Key, received time.Time) {
 
 // forbid refuses a command on its way. Where it got as far as the unlock, its records are
 // there already.
-func (c *commands) forbid(cmd api.Command, answer unlock.Answer, reason api.Reason, message string) {
+func (c inbox) forbid(cmd api.Command, answer unlock.Answer, reason api.Reason, message string) {
 	if answer.Command == "" {
 		c.refuse(*newRefused(cmd, reason, message))
 		return
@@ -237,7 +243,7 @@ func (c *commands) forbid(cmd api.Command, answer unlock.Answer, reason api.Reas
 }
 
 // end answers a command.
-func (c *commands) end(id string, outcome site.Outcome, result api.Result) {
+func (c inbox) end(id string, outcome site.Outcome, result api.Result) {
 	result.ID, result.Outcome, result.Time = id, outcome, site.At(c.Clock.Now())
 	c.answer(result)
 }

@@ -10,7 +10,7 @@ import (
 
 // Commands and Results are what a session uses of commands.
 type (
-	Commands = commands
+	Commands = inbox
 	Results  = results
 )
 
@@ -18,12 +18,14 @@ type (
 const MaxUnderWay = maxUnderWay
 
 // NewCommands is newCommands.
-func NewCommands(cfg Config, answer func(api.Result)) *Commands { return newCommands(cfg, answer) }
+func NewCommands(cfg Config, answer func(api.Result)) Commands {
+	return inbox{newCommands(cfg, answer), answer}
+}
 
 // Trust and Handle are trust and handle.
 func (c *commands) Trust(ring api.Keyring) { c.trust(ring) }
 
-func (c *commands) Handle(payload []byte, retained bool, received time.Time) {
+func (c inbox) Handle(payload []byte, retained bool, received time.Time) {
 	c.handle(payload, retained, received)
 }
 

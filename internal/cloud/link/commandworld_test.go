@@ -68,7 +68,7 @@ func keyring(t testing.TB, keys ...api.Key) api.Keyring {
 
 // commands returns commands that trust the signer; called again they are those of the
 // next run of the process.
-func (w *world) commands() *link.Commands {
+func (w *world) commands() link.Commands {
 	w.t.Helper()
 	c := link.NewCommands(w.config(), w.answer)
 	c.Trust(keyring(w.t, w.key.Public()))
@@ -202,14 +202,14 @@ func (w *world) sign(c api.Command) []byte {
 }
 
 // send has a new command handled, and carried out as far as that goes now.
-func (w *world) send(c *link.Commands, id string) {
+func (w *world) send(c link.Commands, id string) {
 	w.t.Helper()
 	c.Handle(w.sign(w.good(id)), false, time.Now())
 	synctest.Wait()
 }
 
 // sendTo is send for a station of its own.
-func (w *world) sendTo(c *link.Commands, station site.StationID, id string) {
+func (w *world) sendTo(c link.Commands, station site.StationID, id string) {
 	w.t.Helper()
 	cmd := w.good(id)
 	cmd.Station = station

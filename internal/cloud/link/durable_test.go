@@ -88,7 +88,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 	answers := make(chan api.Result, 10)
 	const before = "1 waited for, 0 not"
 	var atDoor string
-	run := func(use func(*link.Commands, *unlock.Service, *counted)) {
+	run := func(use func(link.Commands, *unlock.Service, *counted)) {
 		db, err := sqlite.Open(ctx, sqlite.Config{Path: path, Boot: "boot", Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(func(c *link.Commands, opener *unlock.Service, store *counted) {
+	run(func(c link.Commands, opener *unlock.Service, store *counted) {
 		store.writes()
 		c.Handle([]byte(token), false, time.Now())
 		if got := <-answers; got.Outcome != site.Done || atDoor != before {
@@ -132,7 +132,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 			t.Errorf("local: %+v, %v after %s", answer, err, atDoor)
 		}
 	})
-	run(func(c *link.Commands, _ *unlock.Service, _ *counted) {
+	run(func(c link.Commands, _ *unlock.Service, _ *counted) {
 		c.Handle([]byte(token), false, time.Now())
 		if got := <-answers; got.Reason != string(api.Repeated) || got.First == nil || got.First.Outcome != site.Done {
 			t.Errorf("after a restart: %+v", got)

@@ -239,6 +239,7 @@ type house struct {
 	broken   bool // the disk
 	waking   []chan struct{}
 	updates  site.UpdateStatus
+	opening  chan struct{} // of each unlock; nil: there are no locks
 }
 
 func (h *house) set(change func()) {
@@ -433,7 +434,7 @@ func start(t *testing.T, h *house, settings link.Settings, before ...func(*parts
 	t.Helper()
 	p := &parts{broker: &broker{}, house: h, health: &health.Registry{}, log: &bytes.Buffer{}}
 	made, err := link.New(t.Context(), link.Config{
-		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: noUnlocker{}, Updates: h,
+		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: locks{h: h}, Updates: h,
 		Clock: clock{}, Logger: slog.New(slog.NewTextHandler(p.log, nil)), Health: p.health, Metrics: metric.New(),
 	}, settings)
 	if err != nil {
@@ -457,16 +458,20 @@ func start(t *testing.T, h *house, settings link.Settings, before ...func(*parts
 	return p
 }
 
-// noUnlocker opens nothing.
-type noUnlocker struct{}
+// locks open when the house lets them.
+type locks struct{ h *house }
 
-func (noUnlocker) Unlock(context.Context, unlock.Request) (unlock.Answer, error) {
-	return unlock.Answer{}, fault.New(fault.NotFound, "no")
+func (l locks) Unlock(context.Context, unlock.Request) (unlock.Answer, error) {
+	if l.h.opening == nil {
+		return unlock.Answer{}, fault.New(fault.NotFound, "no")
+	}
+	<-l.h.opening
+	return unlock.Answer{Command: "command", Outcome: site.Done}, nil
 }
 
-func (noUnlocker) Claim(string, time.Time) (unlock.Answer, error) { return unlock.Answer{}, nil }
-func (noUnlocker) Interrupted() []string                          { return nil }
-func (noUnlocker) Once(string, func() (unlock.Answer, bool, error)) (unlock.Answer, error) {
+func (locks) Claim(string, time.Time) (unlock.Answer, error) { return unlock.Answer{}, nil }
+func (locks) Interrupted() []string                          { return nil }
+func (locks) Once(string, func() (unlock.Answer, bool, error)) (unlock.Answer, error) {
 	return unlock.Answer{}, fault.New(fault.Conflict, "no")
 }
 

@@ -109,7 +109,6 @@ type Link struct {
 	Config
 	dial     func(ctx context.Context, cfg mqttclient.Config) (connection, error)
 	commands *commands
-	results  results
 
 	cursor atomic.Uint64 // the last seq that the cloud has taken
 	kept   atomic.Uint64 // of these, the last that the disk knows of
@@ -125,13 +124,14 @@ type Link struct {
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
+	results  *results           // the answers that wait for the broker of the settings
 	replace  context.CancelFunc // ends what goes by the settings; nil before Run
 	status   site.CloudStatus   // without what Status adds
 }
 
 // New returns the link, and reads how far the cloud has come. It starts nothing.
 func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
-	l := &Link{Config: cfg, wake: make(chan struct{}, 1)}
+	l := &Link{Config: cfg, wake: make(chan struct{}, 1), results: new(results)}
 	l.dial = func(ctx context.Context, cfg mqttclient.Config) (connection, error) { return mqttclient.Dial(ctx, cfg) }
 	cursor, err := cfg.Store.CloudCursor(ctx)
 	if err != nil {
@@ -140,10 +140,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	l.cursor.Store(cursor)
 	l.kept.Store(cursor)
 	l.sent.Store(cursor)
-	l.commands = newCommands(cfg, func(r api.Result) {
-		l.results.put(r)
-		l.wakeUp()
-	})
+	l.commands = newCommands(cfg, l.results.put)
 	l.Configure(settings)
 	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() (up float64) {
 		if l.Status().Connected {
@@ -157,7 +154,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 
 // Configure replaces the settings. A connection that was made by others is ended, and
 // made again; keys alone change nothing of it. Keys that are no longer trusted open nothing
-// from now on. Answers that wait are for the broker that sent the commands.
+// from now on. The answer to a command is for the broker that sent it: another one is sent none.
 func (l *Link) Configure(settings Settings) {
 	l.commands.trust(settings.Keys)
 	l.commands.allowUpdates(settings.Updates)
@@ -166,7 +163,7 @@ func (l *Link) Configure(settings Settings) {
 	before := l.settings
 	l.settings = settings
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
-		l.results.take(maxResults)
+		l.results = new(results)
 	}
 	if before.Broker == settings.Broker &&
 		before.BrokerAcks == settings.BrokerAcks && before.PerSecond == settings.PerSecond && before.Window == settings.Window {
@@ -210,14 +207,14 @@ func (l *Link) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		within, cancel := context.WithCancel(ctx)
 		l.mu.Lock()
-		settings := l.settings
+		settings, results := l.settings, l.results
 		l.replace = cancel
 		l.mu.Unlock()
 		if !settings.Enabled() {
 			l.none()
 			<-within.Done()
 		} else {
-			mqttclient.Backoff{}.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
+			mqttclient.Backoff{}.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings, results) }, l.down)
 			if ctx.Err() == nil && l.Status().Connected {
 				l.down(errReplaced, 0)
 			}
@@ -229,8 +226,8 @@ func (l *Link) Run(ctx context.Context) error {
 
 // connect makes a connection and serves it until it is lost, with the reason, or until
 // ctx ends.
-func (l *Link) connect(ctx context.Context, settings Settings) error {
-	s := &session{Link: l, settings: settings}
+func (l *Link) connect(ctx context.Context, settings Settings, results *results) error {
+	s := &session{Link: l, settings: settings, results: results}
 	s.outbox, s.mirror = newOutbox(s), newMirror(s)
 	conn, err := l.dial(ctx, s.dialConfig())
 	if err != nil {

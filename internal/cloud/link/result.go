@@ -17,7 +17,7 @@ const (
 	maxFlight = 64
 )
 
-// results holds the answers to commands that are not in flight, over the loss of
+// results holds the answers to the commands of one broker that are not in flight, over the loss of
 // connections, but not over a restart: the journal has what a command did. Its
 // methods are safe for concurrent use.
 type results struct {
@@ -51,6 +51,12 @@ func (r *results) take(most int) []api.Result {
 // beside is how many messages are in flight that are no records.
 func (s *session) beside() int { return len(s.flight) - s.outbox.inFlight }
 
+// answer has an answer sent soon, by this session or the next at this broker. It never blocks.
+func (s *session) answer(result api.Result) {
+	s.results.put(result)
+	s.wakeUp()
+}
+
 // sendResults publishes the answers that wait, as many as may be in flight.
 func (s *session) sendResults() {
 	for _, result := range s.results.take(max(maxFlight-s.beside(), 0)) {
@@ -61,9 +67,6 @@ func (s *session) sendResults() {
 
 // keepResults has the next session send the answers that the broker has not acknowledged.
 func (s *session) keepResults() {
-	if s.Status().URL != s.settings.Broker.URL {
-		return // they were for another broker
-	}
 	for _, f := range s.flight {
 		if f.result != nil {
 			s.results.put(*f.result)

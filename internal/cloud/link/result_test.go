@@ -70,12 +70,15 @@ func newSigner(t *testing.T) signer {
 // settings trust the signer.
 func (s signer) settings() link.Settings { return link.Settings{Keys: keyring(s, s.Public())} }
 
-// command is for a station that does not exist.
-func (s signer) command(id int) string {
+// command is for a station that does not exist, and unlock for one that may.
+func (s signer) command(id int) string { return s.sign(id, 999_999) }
+func (s signer) unlock(id int) string  { return s.sign(id, 1042) }
+
+func (s signer) sign(id int, station site.StationID) string {
 	s.Helper()
 	now := time.Now()
 	token, err := s.Sign(api.Command{
-		ID: fmt.Sprintf("c-%d", id), Gateway: gatewayID, Name: api.Unlock, Station: 999_999, Lock: 1, Actor: "porter",
+		ID: fmt.Sprintf("c-%d", id), Gateway: gatewayID, Name: api.Unlock, Station: station, Lock: 1, Actor: "porter",
 		IssuedAt: now, Expires: now.Add(time.Minute),
 	})
 	if err != nil {
@@ -155,18 +158,30 @@ func TestLink_results_slowBroker(t *testing.T) {
 	})
 }
 
-// An answer for one broker does not go to another.
+// An answer for one broker does not go to another: neither one that waits nor that of a
+// command which is still carried out when the other broker is configured.
 func TestLink_results_anotherBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSigner(t)
-		p := run(t, newHouse(), s.settings())
+		s, h := newSigner(t), newHouse()
+		h.stations[1042] = site.StationState{ID: 1042, Locks: []site.Lock{{ID: 1}}}
+		h.opening = make(chan struct{})
+		p := run(t, h, s.settings())
 		synctest.Wait()
 		p.set(func() { p.mute = true })
 		p.tell(api.CommandLeaf, s.command(1), false)
+		p.tell(api.CommandLeaf, s.unlock(2), false)
 		synctest.Wait()
-		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
+		other := s.settings()
+		other.Broker, other.PerSecond, other.Window = mqttclient.Broker{URL: "tls://other.example.test"}, 1, 1
+		p.set(func() { p.mute = false })
+		p.Configure(other)
 		<-time.After(time.Minute)
-		if got := p.answered(); got != "c-1" || len(p.attempts()) != 2 {
+		h.opening <- struct{}{}
+		synctest.Wait()
+		p.tell(api.CommandLeaf, s.unlock(3), false) // by the other
+		h.opening <- struct{}{}
+		<-time.After(time.Minute)
+		if got := p.answered(); got != "c-1 c-3" || len(p.attempts()) != 2 {
 			t.Errorf("answered %q on %d connections", got, len(p.attempts()))
 		}
 	})

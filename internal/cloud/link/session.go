@@ -51,6 +51,7 @@ type connection interface {
 type session struct {
 	*Link
 	settings Settings
+	results  *results
 	conn     connection
 	since    site.Timestamp
 	flight   []flying  // published at QoS 1 and not acknowledged by the broker, in order
@@ -120,7 +121,7 @@ func (s *session) receive(m mqttclient.Message) {
 			s.wakeUp()
 		}
 	case api.CommandLeaf:
-		s.commands.handle(m.Payload, m.Retained, received)
+		inbox{s.commands, s.answer}.handle(m.Payload, m.Retained, received)
 	}
 }
 

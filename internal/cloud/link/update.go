@@ -64,7 +64,7 @@ func (c *commands) judgeUpdate(cmd api.Command) *refused {
 
 // update carries out an update whose id is claimed: it asks root. How the update ends is in
 // the status and in the journal.
-func (c *commands) update(cmd api.Command, key api.Key) {
+func (c inbox) update(cmd api.Command, key api.Key) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))

@@ -79,7 +79,7 @@ func (w *world) updateOf(id string) api.Command {
 }
 
 // sendUpdate has a new update handled.
-func (w *world) sendUpdate(c *link.Commands, id string) {
+func (w *world) sendUpdate(c link.Commands, id string) {
 	w.t.Helper()
 	c.Handle(w.sign(w.updateOf(id)), false, time.Now())
 	synctest.Wait()
@@ -95,7 +95,7 @@ func (w *world) wantLast(outcome site.Outcome, reason api.Reason, says string) {
 }
 
 // updating returns commands of a gateway that takes updates and was started from an image.
-func (w *world) updating() *link.Commands {
+func (w *world) updating() link.Commands {
 	w.update.status.Image = true
 	c := w.commands()
 	c.AllowUpdates(true)
@@ -178,14 +178,14 @@ func TestCommands_handle_updateWindow(t *testing.T) {
 // Nothing is claimed for what is refused before.
 func TestCommands_handle_updateRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		set    func(*world, *link.Commands)
+		set    func(*world, link.Commands)
 		reason api.Reason
 		says   string
 	}{
-		"off":          {func(_ *world, c *link.Commands) { c.AllowUpdates(false) }, api.UpdatesOff, "from_cloud in [update]"},
-		"clock":        {func(w *world, _ *link.Commands) { w.unsure = true }, api.Clock, "clock"},
-		"not an image": {func(w *world, _ *link.Commands) { w.update.status = site.UpdateStatus{Advice: "By its package."} }, api.NotImage, "By its package"},
-		"full":         {func(w *world, _ *link.Commands) { w.full = true }, api.Busy, ""},
+		"off":          {func(_ *world, c link.Commands) { c.AllowUpdates(false) }, api.UpdatesOff, "from_cloud in [update]"},
+		"clock":        {func(w *world, _ link.Commands) { w.unsure = true }, api.Clock, "clock"},
+		"not an image": {func(w *world, _ link.Commands) { w.update.status = site.UpdateStatus{Advice: "By its package."} }, api.NotImage, "By its package"},
+		"full":         {func(w *world, _ link.Commands) { w.full = true }, api.Busy, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,24 +225,24 @@ func conflict(sentence string) error { return fault.New(fault.Conflict, sentence
 // What goes wrong after the id is claimed is answered; where nothing was done the id is free.
 func TestCommands_handle_updateFails(t *testing.T) {
 	for name, c := range map[string]struct {
-		set     func(*world, *link.Commands)
+		set     func(*world, link.Commands)
 		outcome site.Outcome
 		reason  api.Reason
 		records int
 		free    bool
 	}{
-		"storage": {func(w *world, _ *link.Commands) {
+		"storage": {func(w *world, _ link.Commands) {
 			w.update.fails, w.update.bare = fault.New(fault.Unavailable, "Full"), true
 		}, site.Refused, api.Busy, 0, true},
-		"in progress": {func(w *world, _ *link.Commands) { w.update.fails, w.update.bare = conflict("In progress"), true }, site.Refused, api.Busy, 1, true},
-		"root":        {func(w *world, _ *link.Commands) { w.update.fails = fault.New(fault.Unavailable, "No folder") }, site.Failed, "", 0, false},
-		"key": {func(w *world, c *link.Commands) {
+		"in progress": {func(w *world, _ link.Commands) { w.update.fails, w.update.bare = conflict("In progress"), true }, site.Refused, api.Busy, 1, true},
+		"root":        {func(w *world, _ link.Commands) { w.update.fails = fault.New(fault.Unavailable, "No folder") }, site.Failed, "", 0, false},
+		"key": {func(w *world, c link.Commands) {
 			w.onOnce = func() { c.Trust(api.Keyring{}) }
 		}, site.Refused, api.NotPermitted, 0, false},
-		"switched off": {func(w *world, c *link.Commands) {
+		"switched off": {func(w *world, c link.Commands) {
 			w.onOnce = func() { c.AllowUpdates(false) }
 		}, site.Refused, api.NotPermitted, 0, false},
-		"panic": {func(w *world, _ *link.Commands) { w.onOnce = func() { panic("no") } }, site.Unresolved, "", 0, false},
+		"panic": {func(w *world, _ link.Commands) { w.onOnce = func() { panic("no") } }, site.Unresolved, "", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
