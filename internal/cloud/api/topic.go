@@ -31,10 +31,15 @@ func StateTopic(gateway site.GatewayID, station site.StationID) string {
 	return "gateways/" + string(gateway) + "/stations/" + station.String() + "/state"
 }
 
+// StateFilter names the states of all stations of a gateway, or with "+" of all gateways.
+func StateFilter(gateway site.GatewayID) string {
+	return "gateways/" + string(gateway) + "/stations/+/state"
+}
+
 // Filters are the topics that an application subscribes to for one gateway, or with
 // "+" for every one that it may see: everything that goes up.
 func Filters(gateway site.GatewayID) []string {
-	all := []string{"gateways/" + string(gateway) + "/stations/+/state"}
+	all := []string{StateFilter(gateway)}
 	for _, leaf := range []Leaf{StatusLeaf, JournalLeaf, LiveLeaf, ResultLeaf} {
 		all = append(all, Topic(gateway, leaf))
 	}

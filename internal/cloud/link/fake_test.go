@@ -35,6 +35,7 @@ type broker struct {
 	refuse   error
 	mute     bool // it takes messages and acknowledges none
 	received []message
+	ended    []string // subscriptions
 	now      *conn
 	hear     func(message) // called without mu
 	dialling func(mqttclient.Config) error
@@ -99,6 +100,10 @@ func (c *conn) Publish(m mqttclient.Message) *mqttclient.Delivery {
 		hear(heard)
 	}
 	return s
+}
+
+func (c *conn) Unsubscribe(topic string) {
+	c.broker.set(func() { c.broker.ended = append(c.broker.ended, topic) })
 }
 
 func (c *conn) Lost() <-chan struct{} { return c.lost }

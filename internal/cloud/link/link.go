@@ -121,6 +121,7 @@ type Link struct {
 	silent   time.Duration
 	identity identity
 	alone    atomic.Bool // the broker refused a subscription to the gateway's own status: it is not tried again
+	searched atomic.Bool // the broker has no state of a station that is unknown, or refused the search for them: it is not searched again
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
@@ -171,6 +172,7 @@ func (l *Link) Configure(settings Settings) {
 	}
 	l.identity.reset()
 	l.alone.Store(false)
+	l.searched.Store(false)
 	if l.replace != nil {
 		l.replace()
 	}
@@ -228,11 +230,20 @@ func (l *Link) Run(ctx context.Context) error {
 // ctx ends.
 func (l *Link) connect(ctx context.Context, settings Settings, results *results) error {
 	s := &session{Link: l, settings: settings, results: results}
+	if !l.searched.Load() {
+		s.unknown = make(chan site.StationID, maxUnknown)
+	}
 	s.outbox, s.mirror = newOutbox(s), newMirror(s)
 	conn, err := l.dial(ctx, s.dialConfig())
 	if err != nil {
 		failed, ok := errors.AsType[*mqttclient.DialError](err)
-		l.alone.Store(l.alone.Load() || ok && failed.Step == mqttclient.StepSubscribe)
+		switch {
+		case !ok || failed.Step != mqttclient.StepSubscribe:
+		case s.unknown != nil:
+			l.searched.Store(true)
+		default:
+			l.alone.Store(true)
+		}
 		return err
 	}
 	s.conn = conn

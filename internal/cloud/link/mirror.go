@@ -19,6 +19,12 @@ const (
 	// dueInterval is how often states that wait for their second are looked at, and how often
 	// the stations are listed at most.
 	dueInterval = 100 * time.Millisecond
+	// searchTime is how long after it has connected the link searches for states of stations that are
+	// unknown. Brokers send what is retained at once.
+	searchTime = time.Minute
+	// maxUnknown bounds the states found that have not been removed yet; more are found by the next
+	// search.
+	maxUnknown = 4096
 )
 
 // mirror keeps the retained state of every station at the broker in one session.
@@ -32,18 +38,56 @@ type mirror struct {
 	seen     uint64                       // the newest event that was looked at
 	changed  bool                         // stations may have been enrolled or removed
 	looked   time.Time                    // when the stations were last listed
+	searches time.Time                    // until when it searches; zero: not, or no more
+	found    bool                         // a state of a station that is unknown
 }
 
 func newMirror(s *session) *mirror {
-	return &mirror{
+	m := &mirror{
 		session: s, there: make(map[site.StationID]bool), last: make(map[site.StationID]time.Time),
 		due: make(map[site.StationID]bool), seen: s.Stations.Latest(),
 	}
+	if s.unknown != nil {
+		m.searches = time.Now().Add(searchTime)
+	}
+	return m
+}
+
+// find notes a state that the broker had retained, unless its station is enrolled. Nothing
+// that a broker makes up goes to disk.
+func (s *session) find(id site.StationID) {
+	if _, enrolled := s.Stations.State(id); enrolled {
+		return
+	}
+	select {
+	case s.unknown <- id:
+		s.wakeUp()
+	default:
+	}
+}
+
+// search removes the states that were found, and ends the search in time. The list on disk does
+// not have their stations where it is older than they are, such as after a restore.
+func (m *mirror) search() {
+	for len(m.unknown) > 0 && m.beside() < maxFlight {
+		id := <-m.unknown
+		m.found = true
+		if _, enrolled := m.Stations.State(id); !enrolled {
+			m.send(mqttclient.Message{Topic: api.StateTopic(m.Gateway, id), Retained: true}, func() {})
+		}
+	}
+	if m.searches.IsZero() || time.Now().Before(m.searches) {
+		return
+	}
+	m.searches = time.Time{}
+	m.conn.Unsubscribe(api.StateFilter(m.Gateway))
+	m.searched.Store(!m.found) // what was found may be there until the broker has acknowledged its removal
 }
 
 // step sends the states that are due, and returns when to come back.
 func (m *mirror) step(ctx context.Context) time.Duration {
 	m.follow()
+	m.search()
 	if since := time.Since(m.looked); since >= lookInterval || m.changed && since >= dueInterval {
 		m.look(ctx)
 	}

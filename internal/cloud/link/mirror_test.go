@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/link"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -171,6 +173,94 @@ func TestMirror_removedAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		if p.states(7) != "3 -" {
 			t.Errorf("got %s", p.states(7))
+		}
+	})
+}
+
+// What is retained of a station that the gateway does not know, such as one enrolled after the
+// backup that was restored, is removed; nothing else is. Once nothing is found, no connection
+// searches again.
+func TestMirror_unknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.change(1, 3)
+		p := run(t, h, link.Settings{})
+		synctest.Wait()
+		filter := "gateways/" + string(gatewayID) + "/stations/+/state"
+		searches := func() bool { return slices.Contains(p.present().Optional, filter) }
+		if !searches() {
+			t.Fatalf("subscribed to %v", p.present().Optional)
+		}
+		other := api.StateTopic("another", 9)
+		for topic, payload := range map[string]string{
+			api.StateTopic(gatewayID, 1): "{}", api.StateTopic(gatewayID, 7): "{}", api.StateTopic(gatewayID, 8): "", other: "{}",
+		} {
+			p.present().Receive(mqttclient.Message{Topic: topic, Payload: []byte(payload), Retained: true})
+		}
+		p.present().Receive(mqttclient.Message{Topic: api.StateTopic(gatewayID, 6), Payload: []byte("{}")}) // said now
+		synctest.Wait()
+		if p.states(7) != "-" || p.states(1) != "3" || p.states(6)+p.states(8) != "" || len(h.listed()) != 1 {
+			t.Errorf("%q; known: %q; others: %q %q, kept %v", p.states(7), p.states(1), p.states(6), p.states(8), h.listed())
+		}
+		time.Sleep(2 * time.Minute)
+		p.set(func() {
+			if !slices.Equal(p.ended, []string{filter}) {
+				t.Errorf("ended %v", p.ended)
+			}
+		})
+		p.cut()
+		time.Sleep(2 * time.Minute)
+		if !searches() {
+			t.Error("what was found may be there still")
+		}
+		p.cut()
+		time.Sleep(2 * time.Minute)
+		if searches() {
+			t.Error("it searches although there is nothing")
+		}
+	})
+}
+
+// A broker that makes stations up takes no memory without bound, and keeps no state back.
+func TestMirror_unknownFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, link.Settings{}, func(p *parts) { p.mute = true })
+		synctest.Wait()
+		for id := range site.StationID(100_000) {
+			p.present().Receive(mqttclient.Message{Topic: api.StateTopic(gatewayID, id+1), Payload: []byte("{}"), Retained: true})
+		}
+		p.set(func() { p.mute = false })
+		for range 100 {
+			p.confirmOldest()
+			synctest.Wait()
+		}
+		if n := len(p.on(api.StateLeaf)); n == 0 || n > 5000 {
+			t.Errorf("removed %d", n)
+		}
+		h.change(1, 3)
+		time.Sleep(time.Second)
+		if got := p.states(1); !strings.HasSuffix(got, "3") {
+			t.Errorf("a state after that: %q", got)
+		}
+	})
+}
+
+// A broker that ends the connection of a gateway that subscribes to its own states is not
+// asked for that again; a copy of the gateway is still detected.
+func TestMirror_noRightToItsOwnStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{}, func(p *parts) {
+			p.dialling = func(cfg mqttclient.Config) error {
+				if len(cfg.Optional) > 1 {
+					return &mqttclient.DialError{Step: mqttclient.StepSubscribe, Err: mqttclient.ErrHungUp}
+				}
+				return nil
+			}
+		})
+		time.Sleep(time.Minute)
+		if n := len(p.attempts()); n != 2 || len(p.present().Optional) != 1 {
+			t.Errorf("%d attempts, subscribed also to %v", n, p.present().Optional)
 		}
 	})
 }

@@ -39,6 +39,8 @@ const (
 type connection interface {
 	// Publish hands a message over; order is kept.
 	Publish(m mqttclient.Message) *mqttclient.Delivery
+	// Unsubscribe ends a subscription, and does not wait.
+	Unsubscribe(topic string)
 	// Lost is closed when the connection has ended by itself, and Err returns why.
 	Lost() <-chan struct{}
 	Err() error
@@ -58,6 +60,7 @@ type session struct {
 	heard    time.Time // when the broker last acknowledged one
 	outbox   *outbox
 	mirror   *mirror
+	unknown  chan site.StationID // capacity maxUnknown: stations with a state at the broker that are not enrolled; nil: no search
 
 	said     time.Time   // when the status was last published
 	saidNext uint64      // the journal's next record in it
@@ -88,7 +91,10 @@ func (s *session) dialConfig() mqttclient.Config {
 	}
 	cfg.Topics = []string{api.Topic(s.Gateway, api.CommandLeaf), api.Topic(s.Gateway, api.AckLeaf)}
 	if !s.alone.Load() {
-		cfg.Optional = []string{api.Topic(s.Gateway, api.StatusLeaf)}
+		cfg.Optional = append(cfg.Optional, api.Topic(s.Gateway, api.StatusLeaf))
+	}
+	if s.unknown != nil {
+		cfg.Optional = append(cfg.Optional, api.StateFilter(s.Gateway))
 	}
 	return cfg
 }
@@ -119,6 +125,10 @@ func (s *session) receive(m mqttclient.Message) {
 		if s.identity.saw(status.Boot, received) {
 			s.asked.Store(true)
 			s.wakeUp()
+		}
+	case api.StateLeaf:
+		if m.Retained && len(m.Payload) > 0 {
+			s.find(address.Station)
 		}
 	case api.CommandLeaf:
 		inbox{s.commands, s.answer}.handle(m.Payload, m.Retained, received)

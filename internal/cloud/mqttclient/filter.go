@@ -56,7 +56,7 @@ type filter struct {
 	err        error      // of the end
 	receiving  sync.WaitGroup
 	lastID     uint16
-	unanswered map[uint16]*Delivery // PUBACK or SUBACK has not come
+	unanswered map[uint16]*Delivery // PUBACK, SUBACK or UNSUBACK has not come
 }
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {

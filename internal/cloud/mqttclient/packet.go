@@ -44,7 +44,7 @@ func (f *filter) next() error {
 	if kind == packets.Publish {
 		return f.message(first, length)
 	}
-	size, known := map[byte]int{packets.Connack: 2, packets.Puback: 2, packets.Suback: 3, packets.Pingresp: 0}[kind]
+	size, known := map[byte]int{packets.Connack: 2, packets.Puback: 2, packets.Unsuback: 2, packets.Suback: 3, packets.Pingresp: 0}[kind]
 	switch {
 	case flags != 0:
 		return breach("flags that are reserved")
@@ -58,7 +58,7 @@ func (f *filter) next() error {
 	switch kind {
 	case packets.Connack:
 		return f.connack(body)
-	case packets.Puback:
+	case packets.Puback, packets.Unsuback:
 		return f.answered(kind, body, 0)
 	case packets.Suback:
 		return f.answered(kind, body, body[2])
@@ -88,7 +88,7 @@ func (f *filter) connack(body []byte) error {
 // subscriptionRefused is the code of a SUBACK (MQTT 3.1.1, section 3.9.3).
 const subscriptionRefused = 0x80
 
-// answered takes a PUBACK, or a SUBACK with its code. They end here: paho knows nothing of
+// answered takes a PUBACK or UNSUBACK, or a SUBACK with its code. They end here: paho knows nothing of
 // what goes out. A SUBACK with more codes than were asked for would make it panic.
 func (f *filter) answered(kind byte, body []byte, code byte) error {
 	switch {

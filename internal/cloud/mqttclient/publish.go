@@ -139,6 +139,17 @@ func (f *filter) answer(id uint16, kind, code byte) bool {
 	return true
 }
 
+// Unsubscribe ends a subscription. It does not wait for the broker's answer.
+func (c *Conn) Unsubscribe(topic string) {
+	packet := &packets.UnsubscribePacket{
+		FixedHeader: packets.FixedHeader{MessageType: packets.Unsubscribe, Qos: 1}, // as section 3.10.1 wants it
+		Topics:      []string{topic},
+	}
+	d := NewDelivery()
+	d.answer = packets.Unsuback
+	c.filter.request(d, packet, &packet.MessageID)
+}
+
 // unsubscribed is the error of a topic that the broker refuses.
 type unsubscribed struct{ topic string }
 

@@ -51,6 +51,32 @@ func TestConn_Publish(t *testing.T) {
 	}
 }
 
+// The connection goes on after the end of a subscription.
+func TestConn_Unsubscribe(t *testing.T) {
+	heard := make(chan string, 1)
+	b := listen(t, func(p *peer) {
+		_, _ = p.welcome(1)
+		first, body, _ := p.read()
+		if len(body) >= 2 {
+			heard <- fmt.Sprintf("%#x %s", first, body[2:])
+			p.say(packet(0xB0, body[:2]))
+		}
+		p.serve()
+	})
+	cfg := config(b.url())
+	cfg.Topics, cfg.Receive = []string{"in/+"}, func(mqttclient.Message) {}
+	c := dial(t, cfg)
+	c.Unsubscribe("in/+")
+	if got, want := <-heard, "0xa2 \x00\x04in/+"; got != want {
+		t.Errorf("the broker got %q, want %q", got, want)
+	}
+	d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1})
+	within(t, "a message after that", d.Done())
+	if err := d.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A delivery says nothing good before the acknowledgement, which may come out of order.
 func TestDelivery_Err(t *testing.T) {
 	order := make(chan uint16)

@@ -185,11 +185,15 @@ func newApplication(t *testing.T, url string, gateway site.GatewayID) *applicati
 	return a
 }
 
-// on returns what has come on one topic.
+// on returns what has come on the topic of a leaf, and named on any topic.
 func (a *application) on(leaf api.Leaf) []mqttclient.Message {
+	return a.named(api.Topic(a.gateway, leaf))
+}
+
+func (a *application) named(topic string) []mqttclient.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(a.all), func(m mqttclient.Message) bool { return m.Topic != api.Topic(a.gateway, leaf) })
+	return slices.DeleteFunc(slices.Clone(a.all), func(m mqttclient.Message) bool { return m.Topic != topic })
 }
 
 // results returns the answers to one command, in no order.
