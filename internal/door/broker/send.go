@@ -90,9 +90,6 @@ func (c *Conn) write(packet []byte) error {
 		return err
 	}
 	defer c.unlock()
-	if packet[0]>>4 == typeDisconnect && !c.socket.unsent() {
-		c.loaded = false // every command has arrived: the end need not be a reset
-	}
 	c.patience.lift()
 	return c.put(packet, deadline)
 }
