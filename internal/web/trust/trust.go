@@ -104,7 +104,7 @@ func (g guide) page(x *kit.Exchange) error {
 	}
 	steps, words := given, []string{"{name}", html.EscapeString(g.name), "{https}", html.EscapeString(address)}
 	if der := g.der(); der != nil {
-		id := "<details id=" + system(x.Req.UserAgent())
+		id := "<details id=" + system(&x.Req)
 		steps = strings.Replace(own, id+">", id+" open>", 1)
 		words = append(words, "{authority}", html.EscapeString(commonName(der)), "{fingerprint}", fingerprint(der))
 	}
@@ -114,17 +114,15 @@ func (g guide) page(x *kit.Exchange) error {
 	return kit.Document("text/html; charset=utf-8", []byte(text))(x)
 }
 
-// system returns the id of the part of the page about the system that a browser names. An
+// system returns the id of the part of the page about the system that a request names. An
 // iPad calls itself a Mac; the script of the page knows better.
-func system(agent string) string {
-	for _, s := range []struct{ word, id string }{
-		{"iPhone", "ios"}, {"iPad", "ios"}, {"Android", "android"}, {"Windows", "windows"}, {"Mac OS X", "macos"}, {"Linux", "linux"},
-	} {
-		if strings.Contains(agent, s.word) {
-			return s.id
-		}
+func system(r *kit.Request) string {
+	switch name := r.System(); name {
+	case "iPhone", "iPad":
+		return "ios"
+	default:
+		return strings.ToLower(name)
 	}
-	return ""
 }
 
 // fingerprint returns the SHA-256 of a certificate as HTML: as browsers show it, with a
