@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -118,8 +119,12 @@ func printNewPassword(keep bool) func(w *lines, changed adminapi.ChangedPassword
 func (a *app) accountSessions() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "sessions EMAIL", Short: "List the live sessions of an account"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			return show(a, listing(string(in.email)+" has no live sessions.", []string{"SESSION", "LOGGED IN", "ENDS", "FROM"}, func(s adminapi.Session) []string {
-				return []string{string(s.ID), a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
+			return show(a, listing(string(in.email)+" has no live sessions.", []string{"SESSION", "CLIENT", "LAST USED", "LOGGED IN", "ENDS", "FROM"}, func(s adminapi.Session) []string {
+				used := "unknown"
+				if !s.Used.IsZero() {
+					used = a.stamp(s.Used)
+				}
+				return []string{string(s.ID), cmp.Or(s.Client, "unknown"), used, a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
 			}))(gw.Sessions(ctx, string(in.email)))
 		})
 }

@@ -290,12 +290,18 @@ func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.Sessi
 	})
 }
 
-func (m *memoryStore) DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error {
+func (m *memoryStore) DropExpired(ctx context.Context, now time.Time, uses site.Uses) error {
 	return m.do(ctx, "DropExpired", func() error {
-		for id, at := range uses {
+		for id, at := range uses.Tokens {
 			if t, ok := m.tokens[id]; ok {
 				t.Used = site.At(at)
 				m.tokens[id] = t
+			}
+		}
+		for id, at := range uses.Sessions {
+			if s, ok := m.sessions[id]; ok {
+				s.Used = site.At(at)
+				m.sessions[id] = s
 			}
 		}
 		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires.Time) })

@@ -21,6 +21,7 @@ var errCredentials = fault.New(fault.Unauthenticated, "Invalid credentials")
 type Client struct {
 	Remote netip.Addr  // its whole address
 	Device site.Secret // as an earlier login has returned it; anything else counts as none
+	Name   string      // the browser or app, such as "Firefox on Android"; may be empty
 }
 
 // Tokens are the result of a login.
@@ -195,6 +196,8 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 		Expires:      site.At(latestExpiry(now)),
 		ClockTrusted: trusted,
 		Remote:       remoteText(a.remote),
+		Client:       a.name,
+		Used:         site.At(now),
 	}
 }
 

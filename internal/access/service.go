@@ -157,18 +157,23 @@ func (s *Service) settle(ctx context.Context) {
 			}
 		}
 	}
-	if last && len(s.apps.Uses()) > 0 {
+	if uses := s.uses(); last && len(uses.Tokens)+len(uses.Sessions) > 0 {
 		s.prune(ctx)
 	}
 }
 
+// uses returns the uses that the store does not have yet.
+func (s *Service) uses() site.Uses {
+	return site.Uses{Tokens: s.apps.Uses(), Sessions: s.dir.uses()}
+}
+
 // prune drops expired sessions. What was rebased must reach the store first, or
 // the store would drop it by its old expiry. The same transaction stores when integration
-// tokens were used, so that this costs a memory card next to nothing.
+// tokens and sessions were used, so that this costs a memory card next to nothing.
 func (s *Service) prune(ctx context.Context) {
 	now := s.clock.Now()
 	s.dir.dropExpired(now)
-	uses := s.apps.Uses()
+	uses := s.uses()
 	err := s.retryRebased(ctx)
 	if err == nil {
 		err = s.write(ctx, "dropping expired sessions", func(ctx context.Context) error {
@@ -179,7 +184,8 @@ func (s *Service) prune(ctx context.Context) {
 		s.log.Warn("expired sessions stay in storage for now", "error", err)
 		return
 	}
-	s.apps.UsesStored(uses)
+	s.apps.UsesStored(uses.Tokens)
+	s.dir.usesStored(uses.Sessions)
 }
 
 // write makes one call of the store, whose every error is Unavailable. It outlives

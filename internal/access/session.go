@@ -3,6 +3,7 @@ package access
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/site"
@@ -19,9 +20,10 @@ const (
 // session is a session in memory. It stays there after its end until the store
 // has deleted it, so that a client's retry still finds it.
 type session struct {
-	site.Session
-	account *account
-	ended   bool
+	site.Session // Used is as the store has it
+	account      *account
+	ended        bool
+	used         atomic.Int64 // as Used, in milliseconds since 1970 UTC
 }
 
 // lives reports whether the session is good for anything at now.
@@ -86,6 +88,7 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *
 		return nil
 	}
 	s := &session{Session: entered, account: a}
+	s.used.Store(entered.Used.UnixMilli())
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	return s
@@ -139,14 +142,40 @@ func (d *directory) sessionsOf(id site.AccountID, now time.Time) []site.Session 
 	out := make([]site.Session, 0, len(a.sessions))
 	for _, s := range a.sorted() {
 		if s.lives(now) {
-			out = append(out, s.Session)
+			shown := s.Session
+			shown.Used = site.At(time.UnixMilli(s.used.Load()))
+			out = append(out, shown)
 		}
 	}
 	return out
 }
 
-// bySession returns an unexpired session and the account behind it; an ended one only where
-// ending is set.
+// uses returns when sessions were used last, those for which the store has another time.
+func (d *directory) uses() map[site.SessionID]time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	uses := make(map[site.SessionID]time.Time)
+	for id, s := range d.sessions {
+		if used := s.used.Load(); used != s.Used.UnixMilli() {
+			uses[id] = time.UnixMilli(used)
+		}
+	}
+	return uses
+}
+
+// usesStored takes note of uses that are stored.
+func (d *directory) usesStored(uses map[site.SessionID]time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, at := range uses {
+		if s := d.sessions[id]; s != nil {
+			s.Used = site.At(at)
+		}
+	}
+}
+
+// bySession returns an unexpired session, which a request uses, and the account behind it; an
+// ended one only where ending is set.
 func (d *directory) bySession(id site.SessionID, now time.Time, ending bool) (site.Session, site.Actor, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -154,6 +183,7 @@ func (d *directory) bySession(id site.SessionID, now time.Time, ending bool) (si
 	if !s.found(now, ending) {
 		return site.Session{}, site.Actor{}, false
 	}
+	s.used.Store(now.UnixMilli())
 	return s.Session, s.actor(), true
 }
 

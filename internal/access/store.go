@@ -28,8 +28,8 @@ type Store interface {
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error
 	// DropExpired deletes the sessions and devices whose expiry is not after
-	// now, and stores when integration tokens were used last; no record.
-	DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error
+	// now, and stores uses; no record.
+	DropExpired(ctx context.Context, now time.Time, uses site.Uses) error
 
 	// AppendRecord writes a record that goes with no other change.
 	AppendRecord(ctx context.Context, rec site.Record) error

@@ -29,13 +29,14 @@ type attempt struct {
 	account [32]byte   // the address, hashed: whether it has an account makes no difference
 	remote  netip.Addr // the whole address of the client, with its zone
 	device  device     // zero unless it is known for the account
+	name    string     // of the client, see [Client]
 }
 
 // newAttempt reads who wants to log in. A malformed address is an attempt like
 // every other. A device whose failures are used up counts as unknown: who has stolen its
 // secret takes no more from its owner than that.
 func (s *Service) newAttempt(email string, from Client) attempt {
-	a := attempt{remote: from.Remote.Unmap()}
+	a := attempt{remote: from.Remote.Unmap(), name: from.Name}
 	parsed, err := site.ParseEmail(email)
 	if err == nil {
 		a.email, email = parsed, string(parsed)

@@ -18,8 +18,16 @@ type Session struct {
 	Refresh      [32]byte  `json:"-"` // SHA-256 of the refresh token, stored for the version before
 	Created      Timestamp `json:"created"`
 	Expires      Timestamp `json:"expires"`
-	ClockTrusted bool      `json:"-"`      // whether Created and Expires rest on a trusted clock
-	Remote       string    `json:"remote"` // the address that logged in
+	ClockTrusted bool      `json:"-"`        // whether Created and Expires rest on a trusted clock
+	Remote       string    `json:"remote"`   // the address that logged in
+	Client       string    `json:"client"`   // the browser or app that logged in, as it calls itself; may be empty
+	Used         Timestamp `json:"lastUsed"` // when its last request came; zero where that is unknown
+}
+
+// Uses are the times at which integration tokens and sessions were used last.
+type Uses struct {
+	Tokens   map[AccountID]time.Time
+	Sessions map[SessionID]time.Time
 }
 
 // LoginDevice is a device from which an account was logged in to.

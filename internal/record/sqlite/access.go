@@ -16,7 +16,7 @@ import (
 func (db *DB) LoadAccess(ctx context.Context) (all site.Access, err error) {
 	errs := make([]error, 7)
 	all.Accounts, errs[0] = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
-	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, created, expires, clock_trusted, remote FROM session", scanSession)
+	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, created, expires, clock_trusted, remote, client, used FROM session", scanSession)
 	all.Devices, errs[2] = query(ctx, db, "SELECT account, sum, until FROM login_device", scanLoginDevice)
 	all.Tokens, errs[3] = query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
 		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
@@ -46,9 +46,9 @@ func scanAccount(rows *sql.Rows) (a site.Account, err error) {
 }
 
 func scanSession(rows *sql.Rows) (s site.Session, err error) {
-	var created, expires int64
-	err = rows.Scan(&s.ID, &s.Account, &created, &expires, &s.ClockTrusted, &s.Remote)
-	s.Created, s.Expires = site.At(fromMillis(created)), site.At(fromMillis(expires))
+	var created, expires, used int64
+	err = rows.Scan(&s.ID, &s.Account, &created, &expires, &s.ClockTrusted, &s.Remote, &s.Client, &used)
+	s.Created, s.Expires, s.Used = site.At(fromMillis(created)), site.At(fromMillis(expires)), site.At(fromMillis(used))
 	return s, err
 }
 
@@ -110,8 +110,8 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, e
 		if err := t.dropSessions(evicted); err != nil {
 			return err
 		}
-		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote)
+		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote, client, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote, s.Client, toMillis(s.Used.Time))
 		if err == nil {
 			_, err = t.exec(`INSERT INTO login_device (account, sum, until) VALUES (?, ?, ?)
 				ON CONFLICT (account, sum) DO UPDATE SET until = excluded.until`, string(s.Account), device[:], toMillis(s.Expires.Time))
@@ -134,13 +134,18 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 	return nil
 }
 
-// DropExpired forgets the sessions and devices that expired before now. Where none did, the copy is not written again: when a token was used is not worth
-// it.
-func (db *DB) DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error {
+// DropExpired forgets the sessions and devices that expired before now, and stores uses. The copy
+// is not written again for uses alone: they are not worth it.
+func (db *DB) DropExpired(ctx context.Context, now time.Time, uses site.Uses) error {
 	var dropped int64
 	err := db.do(ctx, func(t *transaction) error {
-		for id, at := range uses {
+		for id, at := range uses.Tokens {
 			if _, err := t.exec("UPDATE token SET used = ? WHERE id = ?", toMillis(at), string(id)); err != nil {
+				return err
+			}
+		}
+		for id, at := range uses.Sessions {
+			if _, err := t.exec("UPDATE session SET used = ? WHERE id = ?", toMillis(at), string(id)); err != nil {
 				return err
 			}
 		}

@@ -120,7 +120,7 @@ func TestDB_Outbox(t *testing.T) {
 }
 
 // formerGrants brings groups, holidays and grants back to what they were before schema 7.
-const formerGrants = `DROP TABLE login_device; ALTER TABLE journal_ends DROP COLUMN evidence; ALTER TABLE station DROP COLUMN homeassistant; DROP TABLE access_grant; DROP TABLE holiday; DROP TABLE group_station; DROP TABLE group_account; DROP TABLE site_group;
+const formerGrants = `ALTER TABLE session DROP COLUMN client; ALTER TABLE session DROP COLUMN used; DROP TABLE login_device; ALTER TABLE journal_ends DROP COLUMN evidence; ALTER TABLE station DROP COLUMN homeassistant; DROP TABLE access_grant; DROP TABLE holiday; DROP TABLE group_station; DROP TABLE group_account; DROP TABLE site_group;
 CREATE TABLE access_grant (
     account    TEXT NOT NULL REFERENCES account (id) ON DELETE CASCADE,
     station    INTEGER NOT NULL REFERENCES station (id) ON DELETE CASCADE,

@@ -267,7 +267,7 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 	h := sha256.New()
 	for _, text := range []string{
 		"SELECT key, value FROM meta WHERE key IN ('" + metaGateway + "', '" + metaTimeZone + "') ORDER BY key",
-		"SELECT * FROM account ORDER BY id", "SELECT * FROM session ORDER BY id",
+		"SELECT * FROM account ORDER BY id", "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session ORDER BY id",
 		"SELECT * FROM station ORDER BY id", "SELECT * FROM access_grant ORDER BY account, station",
 		"SELECT id, name, sum, reads, unlocks_all, created, until_time FROM token ORDER BY id", "SELECT * FROM token_station ORDER BY token, station",
 		"SELECT account_group, station_group FROM access_grant ORDER BY 1, 2", "SELECT * FROM site_group ORDER BY name",

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
@@ -287,4 +288,27 @@ func TestOpen_truncated(t *testing.T) {
 		t.Errorf("%d of %d records are there, of half of the file", old, records)
 	}
 	closeDB(t, db)
+}
+
+// The copy lacks the last uses of sessions and tokens, and does not disagree for that.
+func TestOpen_usesNotInCopy(t *testing.T) {
+	path := inUse(t, 10)
+	db := sound(t, path)
+	if err := db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Expires: site.At(at(9000))}, [32]byte{}, nil, record(site.KindLogin)); err != nil {
+		t.Fatal(err)
+	}
+	amend(t, db, site.Amendment{AddToken: &site.Token{ID: "t-1", Name: "one"}})
+	closeDB(t, db)
+	uses := site.Uses{Tokens: map[site.AccountID]time.Time{"t-1": at(7)}, Sessions: map[site.SessionID]time.Time{"s-1": at(8)}}
+	for _, want := range []site.Timestamp{{}, site.At(at(8))} {
+		db = sound(t, path)
+		all, err := db.LoadAccess(t.Context())
+		if err != nil || len(all.Sessions) != 1 || all.Sessions[0].Used != want || db.Rescued() != "" {
+			t.Errorf("sessions %+v, %v; %q", all.Sessions, err, db.Rescued())
+		}
+		if err := db.DropExpired(t.Context(), at(20), uses); err != nil {
+			t.Fatal(err)
+		}
+		closeDB(t, db)
+	}
 }

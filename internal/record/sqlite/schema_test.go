@@ -13,7 +13,7 @@ import (
 // planted are statements that alter the schema, and what of it is named.
 func planted() map[string]string {
 	return map[string]string{
-		"CREATE TRIGGER undo AFTER DELETE ON session BEGIN INSERT INTO session VALUES ('s-1', 'a-1', x'01', 0, 0, 0, ''); END": "trigger undo",
+		"CREATE TRIGGER undo AFTER DELETE ON session BEGIN INSERT INTO session VALUES ('s-1', 'a-1', x'01', 0, 0, 0, '', '', 0); END": "trigger undo",
 		"CREATE VIEW everyone AS SELECT * FROM account":                                      "view everyone",
 		"CREATE UNIQUE INDEX one_session ON session (account)":                               "index one_session",
 		"CREATE TABLE more (id INTEGER PRIMARY KEY)":                                         "table more",

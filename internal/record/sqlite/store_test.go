@@ -40,7 +40,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 	volts := 3.71
 	account := site.Account{ID: "a-1", Email: "porter@example.test", Admin: true, Password: "phc", Created: site.At(at(1000))}
 	gate := site.Station{ID: 1042, Name: "North", Locks: 2, Token: "tok-1042", Secret: site.SecretHash{Salt: [16]byte{1}, Sum: [32]byte{2}}, Enrolled: at(2000)}
-	session := site.Session{ID: "s-1", Account: "a-1", Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1"}
+	session := site.Session{ID: "s-1", Account: "a-1", Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1", Client: "curl", Used: site.At(at(3500))}
 	grant := site.Grant{Account: "a-1", Station: 1042, Terms: site.Terms{From: site.At(at(5000)), Hours: hours}}
 	state := station.SavedState{
 		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", LastConnection: at(6000),
@@ -157,7 +157,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, nil, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, []site.SessionID{"s-1"}, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, nil, record(site.KindLogin)),
-		db.DropExpired(ctx, at(20), nil),
+		db.DropExpired(ctx, at(20), site.Uses{}),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
 	}
@@ -198,7 +198,7 @@ func TestDB_tokens(t *testing.T) {
 		{RemoveStation: 1, Record: record(site.KindStationRemoved)},
 		{AddStation: &site.Station{ID: 1, Token: "new"}, Record: record(site.KindStationAdded)},
 	})
-	if err := errors.Join(err, db.DropExpired(ctx, at(20), map[site.AccountID]time.Time{"t-2": at(5), "gone": at(5)}), db.Close()); err != nil {
+	if err := errors.Join(err, db.DropExpired(ctx, at(20), site.Uses{Tokens: map[site.AccountID]time.Time{"t-2": at(5), "gone": at(5)}}), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	db = open(t, path, newClock())
@@ -236,13 +236,17 @@ func TestDB_DropExpired_version(t *testing.T) {
 		db.AddSession(t.Context(), s, [32]byte{}, nil, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
 	}
+	uses := site.Uses{Sessions: map[site.SessionID]time.Time{"s-1": at(7), "gone": at(8)}}
 	for _, step := range []struct {
 		now     int64
 		changes bool
 	}{{9, false}, {10, true}, {11, false}} {
 		before, _ := db.AccessVersion(t.Context())
-		if err := db.DropExpired(t.Context(), at(step.now), nil); err != nil {
+		if err := db.DropExpired(t.Context(), at(step.now), uses); err != nil {
 			t.Fatal(err)
+		}
+		if stored, err := db.LoadAccess(t.Context()); err != nil || step.now == 9 && !stored.Sessions[0].Used.Equal(at(7)) {
+			t.Errorf("at %d: %+v, %v", step.now, stored.Sessions, err)
 		}
 		after, err := db.AccessVersion(t.Context())
 		if err != nil || before == "" || (after != before) != step.changes {
@@ -279,7 +283,7 @@ func TestDB_LoadAccess_devices(t *testing.T) {
 	add(2, 1500)
 	add(1, 2000)
 	want(site.LoginDevice{Account: "a-1", Sum: device(1), Until: at(2000)}, site.LoginDevice{Account: "a-1", Sum: device(2), Until: at(1500)})
-	if err := db.DropExpired(ctx, at(1500), nil); err != nil {
+	if err := db.DropExpired(ctx, at(1500), site.Uses{}); err != nil {
 		t.Fatal(err)
 	}
 	want(site.LoginDevice{Account: "a-1", Sum: device(1), Until: at(2000)})

@@ -66,7 +66,11 @@ func (a *API) client(r *kit.Request) access.Client {
 
 func (a *API) sessions(r *request) (any, error) {
 	live, err := a.Access.Sessions(string(r.account.Email))
-	return map[string][]Session{"sessions": live}, err
+	out := make([]Session, 0, len(live))
+	for _, s := range live {
+		out = append(out, Session{s, s.ID == r.Actor.Session})
+	}
+	return map[string][]Session{"sessions": out}, err
 }
 
 func (a *API) endSession(r *request) (any, error) {

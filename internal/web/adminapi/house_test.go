@@ -180,7 +180,7 @@ func (h *house) want(got answer, status int, body string) {
 // token logs an account in.
 func (h *house) token(email string) string {
 	h.t.Helper()
-	tokens, err := h.access.Login(h.t.Context(), email, password, access.Client{Remote: netip.MustParseAddr("192.0.2.1")})
+	tokens, err := h.access.Login(h.t.Context(), email, password, access.Client{Remote: netip.MustParseAddr("192.0.2.1"), Name: "curl"})
 	h.must(err)
 	return tokens.Access.Reveal()
 }

@@ -118,7 +118,7 @@ func TestHandler_sessions(t *testing.T) {
 	h.addAccount(porter, false)
 	h.token(porter)
 	h.want(blank(h.do("GET", "/admin/v1/accounts/"+porter+"/sessions", "")), 200,
-		`{"sessions":[{"sessionId":"UUID","created":"TIME","expires":"TIME","remote":"192.0.2.1"}]}`)
+		`{"sessions":[{"sessionId":"UUID","created":"TIME","expires":"TIME","remote":"192.0.2.1","client":"curl","lastUsed":"TIME","current":false}]}`)
 	path := "/admin/v1/accounts/" + porter + "/sessions/"
 	h.want(h.do("DELETE", path+"unknown", ""), 404, `{"message":"There is no such session"}`)
 	live, err := h.access.Sessions(porter)
@@ -128,6 +128,15 @@ func TestHandler_sessions(t *testing.T) {
 	h.want(h.do("POST", "/admin/v1/accounts/"+porter+"/revoke", ""), 200, `{"ended":1}`)
 	h.want(h.do("GET", "/admin/v1/accounts/"+porter+"/sessions", ""), 200, `{"sessions":[]}`)
 	h.want(h.do("POST", "/admin/v1/accounts/who@example.test/revoke", ""), 404, `{"message":"There is no account who@example.test"}`)
+
+	h.addAccount(chief, true)
+	h.token(chief)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/admin/v1/accounts/"+chief+"/sessions", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+h.token(chief))
+	got := h.send(adminapi.Web, r)
+	if strings.Count(got.body, `"current":false`) != 1 || strings.Count(got.body, `"current":true`) != 1 {
+		t.Errorf("which session is the caller's: %s", got.body)
+	}
 }
 
 func TestHandler_stations(t *testing.T) {

@@ -121,7 +121,10 @@ type IssuedAccount = sitefile.IssuedAccount
 
 // Session is one login of an account, as GET /admin/v1/accounts/{email}/sessions lists it
 // under "sessions".
-type Session = site.Session
+type Session struct {
+	site.Session
+	Current bool `json:"current"` // whether the request came with it
+}
 
 // Revoked is the answer of POST /admin/v1/accounts/{email}/revoke.
 type Revoked struct {

@@ -48,7 +48,7 @@ func (a *API) logIn(x *kit.Exchange) (access.Tokens, error) {
 	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
 	defer cancel()
 	cookie := kit.DeviceCookie(a.Gateway)
-	from := access.Client{Remote: x.Req.Remote(), Device: x.Req.Only(cookie)}
+	from := access.Client{Remote: x.Req.Remote(), Device: x.Req.Only(cookie), Name: x.Req.Client()}
 	tokens, err := kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
 		return a.Access.Login(ctx, given[0], site.Secret(given[1]), from)
 	})

@@ -20,7 +20,7 @@ func TestLogin(t *testing.T) {
 	w := newWorld(t)
 	got := w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
 	got.want(t, 200, `{"accessToken":"`+accessToken+`","refreshToken":"`+refreshToken+`"}`)
-	if from := w.access.from; from != (access.Client{Remote: netip.MustParseAddr("127.0.0.1")}) {
+	if from := w.access.from; from != (access.Client{Remote: netip.MustParseAddr("127.0.0.1"), Name: "Go-http-client"}) {
 		t.Errorf("the login came from %v", from)
 	}
 	if got := cookies(got); got != device+"; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict" {
