@@ -278,7 +278,8 @@ func TestPeople(t *testing.T) {
 	theirs.Await(`document.querySelector('.link.live')`)
 	tab.Visit("#/people")
 	tab.Click("a", email)
-	tab.Click("button", "End 127.0.0.1")
+	tab.AwaitText("signed in")
+	tab.Click("button", "End Chrome on Linux")
 	theirs.AwaitText("Your session has ended.")
 	tab.AwaitText("Nowhere.")
 
@@ -470,4 +471,28 @@ func TestGateway(t *testing.T) {
 	tab.AwaitText("Everyone has to sign in again, you too")
 	tab.Click("dialog button", "End all sessions")
 	tab.AwaitText("Your session has ended. Sign in again.")
+}
+
+// The list of sessions marks the one of this browser, and the other one is ended from here.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	tab, other := h.Tab(phone()), h.Tab(phone())
+	other.SignIn(consoletest.Admin)
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/people")
+	tab.Click("a", consoletest.Admin)
+	tab.AwaitText("Signed in")
+	var rows []string
+	list := `[...document.querySelectorAll('section[aria-label="Signed in"] li')].map((row) => row.innerText)`
+	tab.Eval(list, &rows)
+	row := `^Chrome on Linux%s\slast used .+ · signed in .+ from 127\.0\.0\.1`
+	if len(rows) != 2 || !regexp.MustCompile(fmt.Sprintf(row, "")).MatchString(rows[0]) || !regexp.MustCompile(fmt.Sprintf(row, " · This device")).MatchString(rows[1]) {
+		t.Errorf("the sessions are %q", rows)
+	}
+	look(tab, "person-sessions")
+	tab.Click(`button[aria-label="End Chrome on Linux"]`, "End")
+	other.AwaitText("Your session has ended.")
+	tab.Await(list + `.length === 1`)
+	tab.AwaitText("This device")
 }

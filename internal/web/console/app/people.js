@@ -88,16 +88,19 @@ function Grants({ who, admin, grants, groups, timeZone: zone, change }) {
 }
 
 function Sessions({ path, sessions, timeZone, change }) {
+	const name = ({ client, current }) => (client || 'Unknown browser or app') + (current ? ' · This device' : '');
+	const note = ({ lastUsed, created, remote }) =>
+		`last used ${lastUsed ? inZone(timeZone, lastUsed) : 'at an unknown time'} · signed in ${inZone(timeZone, created)} from ${remote}`;
 	return html`<${Block} title="Signed in" side=${sessions.length > 1 && html`<${Action} act=${() => change(post(path + '/revoke'))}>End all<//>`}>
 		${sessions.length === 0 && html`<p>Nowhere.</p>`}
-		<${List} of=${sessions} label="End" name=${({ remote, created }) => `${remote} since ${inZone(timeZone, created)}`}
+		<${List} of=${sessions} label="End" name=${name} note=${note}
 			end=${({ sessionId }) => change(remove(`${path}/sessions/${sessionId}`))} />
 	<//>`;
 }
 
 function Account({ path, who, admin, sessions, change }) {
 	const own = who === session.account.email;
-	const others = sessions.length - (own ? 1 : 0);
+	const others = sessions.filter(({ current }) => !current).length;
 	const setPassword = ({ password, present, end }) => change(put(path + '/password', { password, present, endSessions: Boolean(end) }));
 	const set = (answer) => html`<p>The password is set. ${plural(answer.ended, 'session')} ended.</p>${issued(answer)}`;
 	return html`<${Block} title="Account">

@@ -252,7 +252,7 @@ export function Block({ title, side, children }) {
 
 // List shows things by name, each with a note, a link, or an end: a button that label names.
 export function List({ of, name = (one) => one.name, note, href, end, label = 'Remove', more }) {
-	return html`<ul class="list">${of.map((one) => html`<li key=${name(one)}>
+	return html`<ul class="list">${of.map((one) => html`<li key=${one.sessionId || name(one)}>
 		<span>${href ? html`<a href=${href(one)}>${name(one)}</a>` : html`<b>${name(one)}</b>`} ${note && html`<small>${note(one)}</small>`}</span>
 		${end && html`<span>${more?.(one)}<${Action} class="plain" act=${() => end(one)} aria-label=${`${label} ${name(one)}`}>${label}<//></span>`}
 	</li>`)}</ul>`;
