@@ -72,7 +72,8 @@ func (s *Service) hold() {
 	if s.slate == nil {
 		return
 	}
-	all := amendments(s.pending)
+	all := merged(amendments(s.pending))
+	wanted := len(all)
 	slices.SortStableFunc(all, func(a, b site.Amendment) int {
 		return cmp.Compare(ofOwn(a), ofOwn(b))
 	})
@@ -82,7 +83,30 @@ func (s *Service) hold() {
 		content = encode(all)
 	}
 	s.held = s.slate.Hold(content)
-	s.partly = len(all) < len(s.pending)
+	s.partly = len(all) < wanted
+}
+
+// merged returns amendments with those that end an account's own sessions as one for each
+// account, so that an account that logs out many times takes little room of the slate.
+func merged(all []site.Amendment) (out []site.Amendment) {
+	ends := make(map[site.AccountID]int) // positions in out
+	for _, a := range all {
+		i, found := ends[a.Record.Account]
+		switch {
+		case len(a.EndSessions) == 0 || ofOwn(a) == 0:
+			out = append(out, a)
+		case !found:
+			ends[a.Record.Account] = len(out)
+			a.EndSessions = slices.Clip(a.EndSessions)
+			out = append(out, a)
+		default:
+			one := &out[i]
+			one.EndSessions = append(one.EndSessions, a.EndSessions...)
+			one.Record.Session, one.Record.Detail, one.Record.Count = "", "", len(one.EndSessions)
+			one.Revocation = a.Revocation
+		}
+	}
+	return out
 }
 
 // ofOwn is 1 for what an account revokes of its own, and 0 for what administrators revoke.

@@ -75,7 +75,44 @@ func TestService_Resume_unknown(t *testing.T) {
 	}
 }
 
-// An account that ends many of its sessions displaces nothing that an administrator revokes.
+// The sessions that an account ends of its own take little room, however many there are: the
+// slate holds them as one amendment.
+func TestService_Resume_ownSessions(t *testing.T) {
+	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
+	slate, covered := &memorySlate{}, false
+	s := amend.New(disk)
+	if err := s.Resume(slate, nil, 0, func(_ int, held bool) { covered = held }); err != nil {
+		t.Fatal(err)
+	}
+	var want []site.SessionID
+	for n := range 50 {
+		id := site.SessionID(fmt.Sprint(n))
+		for _, account := range []site.AccountID{"guest", "porter"} {
+			rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: account, Session: id, Count: 1}}
+			_ = s.Revoke(t.Context(), site.Actor{}, func() ([]site.Amendment, error) {
+				return []site.Amendment{{EndSessions: []site.SessionID{id}, Record: rec}}, nil
+			})
+		}
+		want = append(want, id)
+	}
+	if !covered {
+		t.Error("some of it is said not to be held")
+	}
+	var pending []site.Amendment
+	s = amend.New(disk)
+	s.OnPending(func(all []site.Amendment) { pending = all })
+	if err := s.Resume(slate, slate.held, 98, func(int, bool) {}); err != nil || len(pending) != 2 {
+		t.Fatalf("pending: %+v, %v", pending, err)
+	}
+	for i, account := range []site.AccountID{"guest", "porter"} {
+		rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: account, Count: 50}}
+		if got := pending[i]; !slices.Equal(got.EndSessions, want) || !reflect.DeepEqual(got.Record, rec) || got.Revocation != uint64(99+i) {
+			t.Errorf("pending: %+v", got)
+		}
+	}
+}
+
+// Accounts that end many sessions displace nothing that an administrator revokes.
 func TestService_Resume_room(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{}, true
@@ -89,7 +126,7 @@ func TestService_Resume_room(t *testing.T) {
 	for n := range 50 {
 		revoke(site.Amendment{
 			EndSessions: []site.SessionID{site.SessionID(fmt.Sprint(n))},
-			Record:      site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: "guest"}},
+			Record:      site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: site.AccountID(fmt.Sprint("guest-", n))}},
 		})
 	}
 	revoke(site.Amendment{RemoveAccount: "guest", Record: site.Record{Kind: site.KindAccountRemoved, Facts: site.Facts{Origin: site.Admin}}})
