@@ -22,7 +22,7 @@ func (s *Service) EndAll(ctx context.Context, by site.Actor, key []byte) (sessio
 		all := s.apps.DraftRemovals(by)
 		tokens = len(all)
 		for _, account := range s.Accounts() {
-			living, n := s.dir.toEnd(account.ID, func(site.SessionID) bool { return true }, s.clock.Now())
+			living, n := s.dir.toEnd(account.ID, every, s.clock.Now())
 			if sessions += n; len(living) > 0 {
 				rec := change(by, site.KindSessionRevoked, account, "every session of everybody, by an administrator")
 				rec.Count = limit.CountOf(len(living))

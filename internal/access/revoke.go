@@ -55,7 +55,7 @@ func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string
 		return 0, err
 	}
 	rec := change(by, site.KindSessionRevoked, account, "every session of the account, by an administrator")
-	return s.end(ctx, by, func(site.SessionID) bool { return true }, rec)
+	return s.end(ctx, by, every, rec)
 }
 
 // RevokeOthers is [Service.RevokeAccount], but spares the session of by.
@@ -87,6 +87,9 @@ func (s *Service) RevokeSession(ctx context.Context, by site.Actor, email string
 
 // choice reports whether a session is meant.
 type choice func(site.SessionID) bool
+
+// every is the choice of all sessions.
+func every(site.SessionID) bool { return true }
 
 // end ends those sessions of the account that rec names which are meant. It returns
 // how many these are, including those whose end is not stored yet, without those that had
