@@ -92,8 +92,8 @@ func groupsText(k site.GrantKey, end string) string {
 	return ""
 }
 
-// adopt applies stored amendments.
-func (s *Service) adopt(amendments []site.Amendment) {
+// applyStored applies stored amendments.
+func (s *Service) applyStored(amendments []site.Amendment) {
 	for _, a := range amendments {
 		switch {
 		case a.AddAccount != nil:
@@ -109,15 +109,15 @@ func (s *Service) adopt(amendments []site.Amendment) {
 			s.log.Info("sessions ended", "account", a.Record.Account, "count", len(a.EndSessions))
 		}
 	}
-	stored := s.dir.stored.with(amendments) // which nobody else replaces meanwhile
+	stored := s.dir.stored.with(amendments) // which no other call replaces meanwhile
 	s.dir.mu.Lock()
 	defer s.dir.mu.Unlock()
 	s.dir.stored = stored
 }
 
-// foresee makes the rules that are wanted those that are stored with pending amendments, and
-// ends the accounts, roles and sessions that these end.
-func (s *Service) foresee(pending []site.Amendment) {
+// applyPending applies pending amendments to the stored rules, which makes the wanted ones, and
+// ends the accounts, roles and sessions that these amendments end.
+func (s *Service) applyPending(pending []site.Amendment) {
 	for _, p := range pending {
 		s.dir.removeAccount(p.RemoveAccount)
 	}

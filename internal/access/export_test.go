@@ -23,7 +23,7 @@ const (
 	AddressEvery  = addressEvery
 	AccessLife    = accessLife
 	SessionLife   = sessionLife
-	SettleEvery   = settleEvery
+	FlushEvery    = flushEvery
 	PruneEvery    = pruneEvery
 	FailureBurst  = failureBurst
 	FailureEach   = failureEach

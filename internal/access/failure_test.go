@@ -105,7 +105,7 @@ func TestService_Login_failureRecordsBounded(t *testing.T) {
 	}
 	h.refused(h.try(guest, wrong, address(1)), "Invalid credentials")
 	h.refused(h.try(porter, wrong, address(1)), "Invalid credentials")
-	h.settle()
+	h.flush()
 	mixed := h.beyond()[before+1]
 	if mixed.Count != 2 || mixed.Email != "" || mixed.Account != "" {
 		t.Errorf("failures of several accounts are put on one: %+v", mixed.Facts)
@@ -125,7 +125,7 @@ func TestService_Login_failureRecordsOfManyAddresses(t *testing.T) {
 	if last := got[len(got)-1]; last.Remote != "" {
 		t.Errorf("the shared record names %s alone", last.Remote)
 	}
-	h.settle()
+	h.flush()
 	told := 0
 	for _, r := range h.beyond() {
 		told += max(r.Count, 1)
@@ -153,13 +153,13 @@ func TestService_Run_writesFailures(t *testing.T) {
 		for range 4 {
 			h.refused(h.try(porter, wrong, address(1)), "Invalid credentials")
 		}
-		time.Sleep(2 * access.SettleEvery) // of the bubble's clock
+		time.Sleep(2 * access.FlushEvery) // of the bubble's clock
 		synctest.Wait()
 		got := h.beyond()
 		if len(got) != 2 || got[1].Count != 3 || got[1].Email != porter {
 			t.Errorf("the records are %+v", got)
 		}
-		time.Sleep(10 * access.SettleEvery)
+		time.Sleep(10 * access.FlushEvery)
 		synctest.Wait()
 		if n := len(h.beyond()); n != 2 {
 			t.Errorf("%d records of what failed once", n)

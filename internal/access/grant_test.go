@@ -234,12 +234,12 @@ func TestService_Run_retriesWithdrawals(t *testing.T) {
 			go func() { done <- h.Run(ctx) }()
 			h.store.fail("RemoveGrant", errDisk)
 			h.is(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.Unavailable)
-			time.Sleep(3*access.SettleEvery + time.Second)
+			time.Sleep(3*access.FlushEvery + time.Second)
 			h.store.fail("RemoveGrant", nil)
 			if again {
 				h.put(site.Grant{Account: account.ID, Station: 7}) // a later grant stands
 			}
-			time.Sleep(access.SettleEvery)
+			time.Sleep(access.FlushEvery)
 			synctest.Wait()
 			if got := h.store.granted() == 1; got != again || h.Permits(account.ID, 7) != again {
 				t.Errorf("granted anew: %v, stored: %v, permits: %v", again, got, h.Permits(account.ID, 7))
@@ -338,7 +338,7 @@ func TestService_RemoveGrant_whilePutting(t *testing.T) {
 					t.Error("the withdrawn grant holds")
 				}
 				h.store.fail("RemoveGrant", nil)
-				h.settle()
+				h.flush()
 				want := slices.Repeat([]site.Kind{site.KindGranted}, 1+puts)
 				h.told(append(want, site.KindUngranted)...)
 				h.agree()
@@ -359,7 +359,7 @@ func TestService_Run_retriesAllWithdrawals(t *testing.T) {
 		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: station + 1}), fault.Unavailable)
 	}
 	h.store.fail("RemoveGrant", nil)
-	h.settle()
+	h.flush()
 	if n := h.store.granted(); n != 0 {
 		t.Errorf("%d grants are still stored", n)
 	}

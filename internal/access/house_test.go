@@ -243,8 +243,8 @@ func (h *house) agree() {
 	}
 }
 
-// settle lets Run try again what storage would not take.
-func (h *house) settle() {
+// flush lets Run try again what storage would not take.
+func (h *house) flush() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -49,7 +49,7 @@ func (s *Service) Login(ctx context.Context, email string, password site.Secret,
 	return Tokens{}, err
 }
 
-// ConfirmPassword checks the password of somebody who has a session already, with the
+// ConfirmPassword checks the password of an account that has a session already, with the
 // bounds, the turns and the record of a failure of [Service.Login]: Forbidden when it is
 // wrong, Throttled, Unavailable when ctx ends.
 func (s *Service) ConfirmPassword(ctx context.Context, by site.Actor, password site.Secret, from Client) error {

@@ -71,9 +71,9 @@ func TestService_model(t *testing.T) {
 			"distrust":       func(*rapid.T) { m.clock.trust(false) },
 			"step":           m.stepClock,
 			"break storage":  func(*rapid.T) { m.setFailing(!m.failing) },
-			"settle":         func(*rapid.T) { m.settle() },
+			"flush":          func(*rapid.T) { m.flush() },
 			"prune":          func(*rapid.T) { m.Prune(context.Background()) },
-			"restart":        m.restartSettled,
+			"restart":        m.restartFlushed,
 		})
 	})
 }
@@ -319,19 +319,19 @@ func (m *model) stepClock(t *rapid.T) {
 	}
 }
 
-// settle lets Run try again what storage would not take.
-func (m *model) settle() {
-	m.house.settle()
+// flush lets Run try again what storage would not take.
+func (m *model) flush() {
+	m.house.flush()
 	m.changed()
 }
 
-// restartSettled restarts once storage has taken everything; what it never took
+// restartFlushed restarts once storage has taken everything; what it never took
 // cannot outlive the process.
-func (m *model) restartSettled(t *rapid.T) {
+func (m *model) restartFlushed(t *rapid.T) {
 	if m.failing {
 		t.Skip("storage fails")
 	}
-	m.settle()
+	m.flush()
 	m.agree()
 	m.fakeHashing()
 	for _, s := range m.sessions {

@@ -188,7 +188,7 @@ func TestService_ClockStepped_storageFailing(t *testing.T) {
 			t.Error("the store was told to drop what lives")
 		}
 		h.store.fail("RebaseSessions", nil)
-		time.Sleep(access.SettleEvery)
+		time.Sleep(access.FlushEvery)
 		synctest.Wait()
 		if want := h.clock.Now().Add(access.SessionLife); !h.expires().Equal(want) {
 			t.Errorf("it is stored to expire %v, want %v", h.expires(), want)

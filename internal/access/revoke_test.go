@@ -103,11 +103,11 @@ func TestService_Run_retriesEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- h.Run(ctx) }()
-			time.Sleep(3*access.SettleEvery + time.Second)
+			time.Sleep(3*access.FlushEvery + time.Second)
 			h.dead(tokens)
 			h.store.fail("", nil)
 			if !last {
-				time.Sleep(access.SettleEvery)
+				time.Sleep(access.FlushEvery)
 				synctest.Wait()
 				if len(h.store.kept()) != 1 {
 					t.Error("the end of the session is not stored")

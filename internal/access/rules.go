@@ -56,7 +56,7 @@ func (r *rules) with(amendments []site.Amendment) *rules {
 	return next
 }
 
-// amend changes rules that nobody else has yet.
+// amend changes rules that no other goroutine has yet.
 func (r *rules) amend(a site.Amendment) {
 	switch {
 	case a.PutGrant != nil:

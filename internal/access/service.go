@@ -21,9 +21,9 @@ const (
 	storeDeadline = 10 * time.Second
 	// pruneEvery is how often expired sessions are dropped.
 	pruneEvery = time.Hour
-	// settleEvery is how often writes that failed are tried again, and how often
+	// flushEvery is how often writes that failed are tried again, and how often
 	// failed logins that share a record are written.
-	settleEvery = time.Minute
+	flushEvery = time.Minute
 	// minKey is the shortest HMAC key taken: the output size of SHA-256 (RFC 7518,
 	// section 3.2).
 	minKey = 32
@@ -108,8 +108,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s.SetZone(cfg.Zone)
 	s.changes.Ask(s.Lives)
-	s.changes.OnStored(s.adopt)
-	s.changes.OnPending(s.foresee)
+	s.changes.OnStored(s.applyStored)
+	s.changes.OnPending(s.applyPending)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
 }
@@ -121,17 +121,17 @@ func (s *Service) Tokens() *token.Service { return s.apps }
 // every minute retries what the store did not accept. It blocks until ctx ends, retries
 // once more, and returns nil.
 func (s *Service) Run(ctx context.Context) error {
-	settle, prune := time.NewTicker(settleEvery), time.NewTicker(pruneEvery)
-	defer settle.Stop()
+	flush, prune := time.NewTicker(flushEvery), time.NewTicker(pruneEvery)
+	defer flush.Stop()
 	defer prune.Stop()
 	_ = s.changes.Settle(ctx) // revocations of before a restart; retried below
 	for {
 		select {
 		case <-ctx.Done():
-			s.settle(ctx)
+			s.flush(ctx)
 			return nil
-		case <-settle.C:
-			s.settle(ctx)
+		case <-flush.C:
+			s.flush(ctx)
 		case <-s.stepped:
 			if err := s.retryRebased(ctx); err != nil {
 				s.log.Warn("storage does not take the new expiry of sessions", "error", err)
@@ -142,10 +142,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// settle writes what is known in memory and not yet in the store. When the process
+// flush writes what is known in memory and not yet in the store. When the process
 // is about to end, nothing is held back any longer, and it stops at the first
 // failure.
-func (s *Service) settle(ctx context.Context) {
+func (s *Service) flush(ctx context.Context) {
 	last := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }

@@ -73,7 +73,7 @@ type party struct {
 }
 
 // attempts bounds failed logins, by the rules of the contract, section 1. Those of a known
-// device are counted for it alone, so that nobody else uses them up. Those of other clients
+// device are counted for it alone, so that no other client uses them up. Those of other clients
 // are counted for the account at the client's address first, then for the address, and with
 // wider bounds for both in an IPv6 network. There is no bound for an account over several
 // networks: it would be a weapon. Beyond a bound no password is compared. Safe for

@@ -114,7 +114,7 @@ func TestService_revokesAtOnce(t *testing.T) {
 			h.is(err, fault.Unavailable)
 			h.may(false)
 			h.store.fail("", nil)
-			h.settle()
+			h.flush()
 			h.may(false)
 			if n := len(h.store.records); n != records+1 {
 				t.Errorf("%d records", n-records)
@@ -185,7 +185,7 @@ func TestService_revokesAccountsAtOnce(t *testing.T) {
 			h.is(h.SetAdmin(t.Context(), admin(), porter, true), again)
 			check(h, tokens, name == "removed")
 			h.store.fail("", nil)
-			h.settle()
+			h.flush()
 			if n := len(h.store.of(of...)); n != records+1 {
 				t.Errorf("%d records", n-records)
 			}
@@ -229,7 +229,7 @@ func TestService_RemoveAccount_stored(t *testing.T) {
 	h.is(h.RemoveAccount(t.Context(), admin(), porter), fault.Unavailable)
 	h.ok(h.store.removeAccount(account.ID))
 	h.store.fail("", nil)
-	h.settle()
+	h.flush()
 	h.refused(h.try(porter, right, address(1)), "Invalid credentials")
 	h.agree()
 }
@@ -304,7 +304,7 @@ func TestService_Settle_refused(t *testing.T) {
 	h.is(h.RevokeByRefresh(t.Context(), tokens.Refresh), fault.Unavailable)
 	h.store.fail("", nil)
 	h.store.fail("PutGrant", fault.New(fault.NotFound, "gone"))
-	h.settle()
+	h.flush()
 	h.store.fail("PutGrant", nil)
 	h.agree()
 	h.dead(tokens)

@@ -66,8 +66,8 @@ func New(tokens []site.Token, changes *amend.Service, clock site.Clock) *Service
 	for _, t := range tokens {
 		s.enter(t)
 	}
-	changes.OnStored(s.adopt)
-	changes.OnPending(s.foresee)
+	changes.OnStored(s.applyStored)
+	changes.OnPending(s.applyPending)
 	return s
 }
 
@@ -221,8 +221,8 @@ func (s *Service) DraftRemovals(by site.Actor) (all []site.Amendment) {
 	return all
 }
 
-// foresee ends the tokens whose removal is pending.
-func (s *Service) foresee(pending []site.Amendment) {
+// applyPending ends the tokens whose removal is pending.
+func (s *Service) applyPending(pending []site.Amendment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range pending {
@@ -257,8 +257,8 @@ func (s *Service) UsesStored(uses map[site.AccountID]time.Time) {
 	}
 }
 
-// adopt applies stored amendments: a removed station leaves every scope.
-func (s *Service) adopt(amendments []site.Amendment) {
+// applyStored applies stored amendments: a removed station leaves every scope.
+func (s *Service) applyStored(amendments []site.Amendment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range amendments {
