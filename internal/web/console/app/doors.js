@@ -106,7 +106,7 @@ function State({ of = '', word }) {
 	return html`<${Badge} tone=${useLink() === 'live' && tones[word]}>${text[0].toUpperCase() + text.slice(1)}<//>`;
 }
 
-// What is gone while somebody looks stays where it is, for what comes after it must not move.
+// A station or lock that is removed stays in the shown page, so that the ones below it do not move.
 const gone = 'not available';
 
 export function Facts({ station, removed, children }) {
@@ -201,7 +201,7 @@ function extend(list, words) {
 	}
 }
 
-// Doors stands still while somebody looks at it. Only who types into the search sorts it anew.
+// Doors keeps its order while it is shown. Only a search sorts it anew.
 export default function Doors() {
 	useTopic('list');
 	const link = useLink();
