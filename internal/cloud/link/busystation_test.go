@@ -82,4 +82,5 @@ func (departure) NotSubscribed() {}
 type anyone struct{ stationlink.Presence }
 
 func (anyone) Connected(site.StationID, site.ConnectionID, uint64, string) error { return nil }
+func (anyone) State(site.StationID) (state site.StationState, ok bool)           { return state, ok }
 func (anyone) Heard(site.StationID)                                              {}

@@ -47,6 +47,7 @@ type judge struct {
 	fault ClockFault
 	began time.Duration // when the connection began
 
+	above  run // of the latest reports, those that seem to be of the run before the station's restart
 	below  run // of the latest reports, those below the highest uptime
 	behind run // of the latest reports that are not, those too far behind the estimate
 
@@ -66,10 +67,8 @@ type run struct {
 // has gone back. A single one may have been overtaken by a newer report, but whatever was
 // overtaken arrives soon after that.
 func (j *judge) returns(u *uptimes, next reading) bool {
-	best, _ := u.best(next.arrival)
-	unwrapped, stall := next.uptime+1<<32, longestStall.Milliseconds()
 	switch {
-	case unwrapped >= best.bound(next.arrival, u.drift)-stall && unwrapped <= best.most(next.arrival, u.drift)+stall:
+	case u.wraps(next):
 		j.fault = clockWraps
 	case j.below.keepsPace(next, slowestLink, u.drift):
 		j.fault = clockBack
@@ -79,6 +78,16 @@ func (j *judge) returns(u *uptimes, next reading) bool {
 	j.below, j.behind, j.sure = run{}, run{}, false
 	return true
 }
+
+// wraps reports whether a report is what a counter states that was about to wrap.
+func (u *uptimes) wraps(next reading) bool {
+	best, known := u.best(next.arrival)
+	unwrapped, stall := next.uptime+1<<32, longestStall.Milliseconds()
+	return known && unwrapped >= best.bound(next.arrival, u.drift)-stall && unwrapped <= best.most(next.arrival, u.drift)+stall
+}
+
+// mayBeStored reports whether a report may have been made before the connection.
+func (j *judge) mayBeStored(next reading) bool { return next.arrival-j.began <= longestStall }
 
 // compare judges a report whose uptime is not below the highest.
 func (j *judge) compare(u *uptimes, next reading) {

@@ -95,6 +95,9 @@ func TestUptimes_rightClocks(t *testing.T) {
 		own, p := off(50), player{start: -time.Hour - upTo(r, 1000*time.Hour), rate: off(float64(drift) + 50)}
 		clock := func(truth time.Duration) time.Duration { return 3*time.Hour + time.Duration(own*float64(truth)) }
 		u := stationlink.NewUptimes(clock(0))
+		if p.start < -4*time.Hour && r.IntN(2) == 0 { // it has been up for longer than it was not heard
+			u.Follow(p.uptime(-time.Hour), clock(-time.Hour))
+		}
 		var last sending
 		highest := -2 * time.Hour
 		all := sendings(r)

@@ -23,3 +23,6 @@ func (u *uptimes) NotAfter(deadline, now time.Duration) (int64, bool) {
 
 // Fault returns what is wrong with the station's clock.
 func (u *uptimes) Fault() ClockFault { return u.judge.fault }
+
+// Follow sets what was heard on the connection before; an uptime below 0 is not known.
+func (u *uptimes) Follow(uptime int64, arrival time.Duration) { u.before = &reading{uptime, arrival} }

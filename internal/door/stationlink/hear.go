@@ -11,6 +11,20 @@ func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
 	return old, w.uptimes.judge.fault != before
 }
 
+// follow sets the highest uptime of the connection before.
+func (w *wire) follow(before *reading) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uptimes.before = before
+}
+
+// last returns the highest uptime of the connection; false where none was stated.
+func (w *wire) last() (last reading, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.uptimes.highest, len(w.uptimes.readings) > 0
+}
+
 // clockFault returns what is wrong with the clock of a station; "" on a connection that has
 // ended.
 func (w *wire) clockFault() ClockFault {

@@ -66,6 +66,8 @@ type Presence interface {
 	// the end of one that is not the station's present connection does nothing.
 	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
 	Heard(id site.StationID)
+	// State returns what is known of an enrolled station.
+	State(id site.StationID) (state site.StationState, ok bool)
 	// Report applies a report; an error says what in it could not be right.
 	Report(id site.StationID, r *station.Report) error
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
@@ -89,11 +91,13 @@ type Link struct {
 	log      *slog.Logger
 	noise    *systemlog.Limiter // for errors of stations
 	clock    func() time.Duration
+	began    time.Duration
 
 	followed Followed
 
 	mu     sync.RWMutex                          // mu guards what follows
 	live   map[site.StationID]*wire              // the one live connection of each station
+	before map[site.StationID]reading            // the highest uptime of the connection before
 	events map[site.StationID]*systemlog.Limiter // of each station that ever connected
 
 	reporting sync.Mutex // held while the condition of the clocks is raised or cleared, so that the last state stays
@@ -103,7 +107,8 @@ type Link struct {
 func New(presence Presence, conditions *health.Registry, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, health: conditions, metrics: metrics, log: log,
-		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
+		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, began: bootTime(), live: make(map[site.StationID]*wire),
+		before:   make(map[site.StationID]reading),
 		events:   make(map[site.StationID]*systemlog.Limiter),
 		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },
 	}
@@ -128,6 +133,7 @@ func (l *Link) Connected(c Conn) error {
 		old.replace()
 		l.finish(old)
 	}
+	w.follow(l.heardOf(c.Station()))
 	if err := l.presence.Connected(c.Station(), c.Number(), c.Generation(), c.Remote()); err != nil {
 		l.forget(c)
 		return errors.Join(errRevoked, err)
@@ -161,10 +167,31 @@ func (l *Link) forget(c Conn) {
 // finish ends the calls of a connection, and with it the fault of a clock.
 func (l *Link) finish(w *wire) {
 	faulty := w.clockFault() != ""
+	if last, known := w.last(); known && !faulty {
+		l.mu.Lock()
+		l.before[w.conn.Station()] = last
+		l.mu.Unlock()
+	}
 	w.end()
 	if faulty {
 		l.reportClocks()
 	}
+}
+
+// heardOf returns the highest uptime of a station's connection before: an unknown one since
+// the gateway's start where it has been connected before that; nil where it never was. To be
+// called before the presence hears of the new connection.
+func (l *Link) heardOf(id site.StationID) *reading {
+	l.mu.RLock()
+	last, known := l.before[id]
+	l.mu.RUnlock()
+	if known {
+		return &last
+	}
+	if state, _ := l.presence.State(id); state.LastConnection.IsZero() {
+		return nil
+	}
+	return &reading{uptime: unknownUptime, arrival: l.began}
 }
 
 // Disconnect resets a station's live connection, because its secret was rotated

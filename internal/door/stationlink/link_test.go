@@ -57,6 +57,9 @@ func (p *presence) Disconnected(id site.StationID, _ site.ConnectionID, reason s
 	p.note("disconnected " + id.String() + " " + reason)
 	return true
 }
+
+func (p *presence) State(site.StationID) (state site.StationState, ok bool) { return state, true }
+
 func (p *presence) Heard(id site.StationID) { p.note("heard " + id.String()) }
 
 func (p *presence) Report(site.StationID, *station.Report) error { return p.reports }
