@@ -108,6 +108,8 @@ func TestRaw(t *testing.T) {
 			resp := readAnswer(t, answer)
 			switch {
 			case resp == nil && c.status == 0:
+			case resp != nil && resp.status == 503 && resp.body == `{"message":"Request cancelled"}`+"\n":
+				// The end of the client came before the turn of a whole request.
 			case resp == nil || resp.status != c.status:
 				t.Fatalf("got %q, want status %d", answer, c.status)
 			case resp.status >= 400 && resp.header.Get("Cache-Control") != "": // else net/http has answered by itself
