@@ -111,6 +111,7 @@ func (db *DB) writeCopy() error {
 		})
 		return err
 	})
+	db.syncHead()
 	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)
 	}

@@ -89,6 +89,7 @@ type DB struct {
 	searched uint64    // up to here all evidence was removed; of the one that prunes
 	mirrored error     // why the file could not be opened, and memory has what could be read of it; nil: it is open
 	retry    time.Time // when to try again
+	head     *os.File  // see [headMark]; nil: it is not open
 	tight    bool      // a transaction did not fit on the disk, and there has been no room since
 	statesAt uint64    // the tail when states were saved last; see [states]
 	encoded  []byte    // the present record

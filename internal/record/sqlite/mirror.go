@@ -31,7 +31,7 @@ func openMirror(ctx context.Context, cfg Config, why error) (*DB, error) {
 			from = cfg.Path + mark
 		}
 	}
-	r := rescuer{from: from, reading: readOnly(from) + "&vfs=unix", copied: copied}
+	r := rescuer{from: from, reading: readOnly(from) + "&vfs=unix", copied: copied, head: readHead(cfg.Path)}
 	if !r.readable(ctx) {
 		if copied == nil {
 			return nil, why

@@ -53,13 +53,13 @@ func exclusive(path string) string {
 
 // rescue sets the damaged database at cfg.Path aside, whole, and puts a new one in its
 // place, with what can be read of the journal. Accounts, sessions, stations and grants
-// are those of the damaged one if all of them are sound, else of the copy; without a
-// copy they are what can be read. why is the damage, copied the copy or nil; the result
+// are those of the damaged one if all of them are sound and it has not lost its newest records to
+// a copy that is newer, else of the copy; without a copy they are what can be read. why is the damage, copied the copy or nil; the result
 // is a sentence on what was done. A power cut leaves the damaged database or the new one.
 func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
 	now := time.Now()
 	r := rescuer{
-		from: cfg.Path, reading: exclusive(cfg.Path), aside: filepath.Base(asideName(cfg.Path, now)), copied: copied,
+		from: cfg.Path, reading: exclusive(cfg.Path), aside: filepath.Base(asideName(cfg.Path, now)), copied: copied, head: readHead(cfg.Path),
 	}
 	err = replaceFile(cfg.Path+rescuedMark, func(partial string) error {
 		r.partial = partial
@@ -118,6 +118,7 @@ type rescuer struct {
 	reading string // the driver's name of it
 	aside   string // its new name
 	copied  *sql.DB
+	head    uint64 // see [headMark]
 	partial string // the path of the new database; "": it is built in memory
 	memory  string // the driver's name of that
 
@@ -163,14 +164,24 @@ func (r *rescuer) close() error {
 	return r.next.Close()
 }
 
-// distrusts reports whether the copy is as new as the damaged database, and they disagree.
+// distrusts reports whether the copy is as new as the damaged database, and they disagree, or
+// the copy is newer than what is left of the same database. Without lost records a newer copy is
+// that of before a restore.
 func (r *rescuer) distrusts(ctx context.Context) bool {
 	if r.copied == nil {
 		return false
 	}
 	mine, err := accessOf(ctx, r.damaged)
 	copied, unread := accessOf(ctx, r.copied)
-	return err == nil && unread == nil && mine.contradicts(copied)
+	if err != nil || unread != nil {
+		return false
+	}
+	if mine.contradicts(copied) {
+		return true
+	}
+	left, err := lastRecord(ctx, r.damaged)
+	has, unread := lastRecord(ctx, r.copied)
+	return err == nil && unread == nil && left < has && left < r.head
 }
 
 // saveTables begins the new database with everything but the journal.
@@ -186,6 +197,9 @@ func (r *rescuer) saveTables(ctx context.Context) (err error) {
 	switch {
 	case len(unsound) == 0 && !r.distrusts(ctx):
 		r.story = "accounts, sessions, stations and grants are whole"
+		if left, err := lastRecord(ctx, r.damaged); err == nil && left < r.head {
+			r.story = fmt.Sprintf("accounts, sessions, stations and grants are those of record %d: see what was changed after it", left)
+		}
 		return nil
 	case r.copied == nil:
 		r.story = "there was no sound copy, and of these only a part could be read: " + strings.Join(unsound, ", ")
@@ -234,7 +248,7 @@ func (r *rescuer) saveJournal(ctx context.Context, newest uint64) (lost []site.R
 	if r.copied != nil {
 		e, _ = readEnds(ctx, r.copied)
 	}
-	low, high := usedNumbers(ctx, r.damaged, e.last.seq)
+	low, high := usedNumbers(ctx, r.damaged, e.last.seq, r.head)
 	if newest > 0 && high >= low+newest {
 		low = high - newest + 1
 	}
@@ -276,20 +290,24 @@ func (r *rescuer) saveJournal(ctx context.Context, newest uint64) (lost []site.R
 func loss(from, to uint64, aside string) site.Record {
 	return site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 		From: from, To: to, Count: int(to - from + 1), //nolint:gosec // fits for ever
-		Detail: "these records were on damaged pages, or too many to be carried over; what can be read of them is in " + aside,
+		Detail: "these records were on damaged pages or in a log that is lost, or too many to be carried over; what can be read of them is in " + aside,
 	}}
 }
 
 // usedNumbers returns the seq of the oldest record that a damaged journal kept, and the last
-// that it may have used. copied is the last of its copy, which may be old.
-func usedNumbers(ctx context.Context, q queryer, copied uint64) (low, high uint64) {
-	if e, err := readEnds(ctx, q); err == nil {
+// that it may have used. copied is the last of its copy, which may be old; head the newest that
+// was on the disk.
+func usedNumbers(ctx context.Context, q queryer, copied, head uint64) (low, high uint64) {
+	e, unread := readEnds(ctx, q)
+	saved, err := savedEnds(ctx, q)
+	switch {
+	case unread == nil && e.last.seq >= head:
 		return e.anchor.seq + 1, e.last.seq
+	case unread != nil && err == nil && saved.last.seq+endsLag >= head: // the newest records cannot be read
+		return saved.anchor.seq + 1, saved.last.seq + endsLag
 	}
-	if e, err := savedEnds(ctx, q); err == nil { // the newest records cannot be read
-		return e.anchor.seq + 1, e.last.seq + endsLag
-	}
-	err := q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
+	copied = max(copied, head)
+	err = q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
 	if err != nil || high < copied {
 		high = max(high, copied) + lostTail
 	}

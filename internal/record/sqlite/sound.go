@@ -64,6 +64,9 @@ func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
 	if exists(cfg.Path) && sizeOf(cfg.Path) == 0 && copied.schema > 0 {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
+	if err := checkHead(ctx, cfg.Path); err != nil {
+		return nil, err
+	}
 	db, err := open(ctx, cfg)
 	if fault.Is(err, fault.Conflict) && hasOurSchema(ctx, cfg.Path) {
 		return nil, fmt.Errorf("%w: its version is not what it was", errDamagedFile)

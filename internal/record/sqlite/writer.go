@@ -120,7 +120,7 @@ func (db *DB) heard(err error) {
 // and empty, or closed and the disk takes nothing.
 func (db *DB) write() {
 	defer close(db.stopped)
-	defer func() { db.conn.close() }()
+	defer func() { db.conn.close(); _ = db.head.Close() }()
 	var took time.Duration // by the last transaction
 	for {
 		want := db.queue.waiting()
@@ -203,6 +203,9 @@ func (db *DB) commit() error {
 	db.hearing.Unlock()
 	for _, o := range ops {
 		o.done <- cmp.Or(err, o.err)
+	}
+	if written {
+		db.saveHead()
 	}
 	return err
 }

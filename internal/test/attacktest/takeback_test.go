@@ -295,8 +295,9 @@ func stateOf(t *testing.T, data string) string {
 	t.Helper()
 	var names []string
 	for _, name := range namesIn(t, data) {
-		if strings.HasPrefix(name, "gatehouse.db.") && name != "gatehouse.db.copy" && name != "gatehouse.db.revocations" {
-			names = append(names, strings.TrimPrefix(name, "gatehouse.db"))
+		suffix, ours := strings.CutPrefix(name, "gatehouse.db")
+		if ours && strings.HasPrefix(suffix, ".") && !slices.Contains([]string{".copy", ".head", ".revocations"}, suffix) {
+			names = append(names, suffix)
 		}
 	}
 	return strings.Join(names, " ")
