@@ -71,9 +71,10 @@ type group struct {
 	level  int // 0 for the pool, 1 for a network, 2 for an address
 	within *group
 	stages [Working + 1]chain
-	// largest is the part of it that had most slots that can be evicted when one was added
-	// last. Parts that shrink do not change it: a flood adds.
-	largest *group
+	// parts has, for each number of slots that can be evicted, the first of the groups within this one
+	// that have as many. The last is nil only where it is that of 0.
+	parts         []*group
+	before, after *group // neighbours in the list of parts of within
 }
 
 // chain is the slots of a group at one stage, the longest there first.
@@ -106,8 +107,9 @@ func (g *group) add(s *Slot) {
 	}
 	c.last = s
 	c.length++
-	if g.within != nil && s.stage < Working && (g.within.largest == nil || g.resting() > g.within.largest.resting()) {
-		g.within.largest = g
+	if g.within != nil && s.stage < Working {
+		g.unlist(g.resting() - 1)
+		g.list(g.resting())
 	}
 }
 
@@ -125,6 +127,42 @@ func (g *group) remove(s *Slot) {
 		at.after.links[g.level].before = at.before
 	}
 	c.length--
+	if g.within != nil && s.stage < Working {
+		g.unlist(g.resting() + 1)
+		g.list(g.resting())
+	}
+}
+
+// list adds g to the parts with n slots of the group that it is in, and unlist removes it. A
+// part without slots is in no list.
+func (g *group) list(n int) {
+	if n == 0 {
+		return
+	}
+	w := g.within
+	for len(w.parts) <= n {
+		w.parts = append(w.parts, nil)
+	}
+	g.before, g.after = nil, w.parts[n]
+	if g.after != nil {
+		g.after.before = g
+	}
+	w.parts[n] = g
+}
+
+func (g *group) unlist(n int) {
+	if n == 0 {
+		return
+	}
+	w := g.within
+	if g.after != nil {
+		g.after.before = g.before
+	}
+	if g.before != nil {
+		g.before.after = g.after
+	} else if w.parts[n] = g.after; g.after == nil && n == len(w.parts)-1 {
+		w.parts = w.parts[:n] // list makes its end not nil again: no more than one slot is added or removed at a time
+	}
 }
 
 // NewPool returns an empty pool.
@@ -210,11 +248,11 @@ func (p *Pool) makeRoom(address netip.Addr) (out []Holder, err error) {
 func (p *Pool) next() *Slot {
 	within := p.all
 	for _, share := range [...]int{networkShare, addressShare} {
-		largest := within.largest
-		if largest == nil || largest.resting() == 1 || largest.resting()*share <= within.resting() {
+		most := len(within.parts) - 1
+		if most <= 1 || most*share <= within.resting() {
 			break
 		}
-		within = largest
+		within = within.parts[most]
 	}
 	return within.oldest()
 }

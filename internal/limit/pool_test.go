@@ -146,6 +146,34 @@ func TestPool_Enter_manyAddresses(t *testing.T) {
 	}
 }
 
+// A network that held most and shrank since loses nothing for one that holds more and adds no
+// more, nor does an address within a network.
+func TestPool_Enter_afterShrinking(t *testing.T) {
+	for name, flood := range map[string]string{"network": "198.51.100.1", "address": "2001:db8::2"} {
+		p := newPool(t, limit.Limits{Total: 60})
+		var house []*client
+		for range 30 {
+			house = append(house, p.come("2001:db8::1", idle))
+		}
+		for range 25 {
+			p.come(flood, idle)
+		}
+		for _, g := range house[:22] {
+			g.slot.Leave()
+		}
+		for n := range 40 {
+			p.come(fmt.Sprintf("192.0.%d.1", n), half)
+			p.all[len(p.all)-1].slot.Move(idle)
+		}
+		for _, g := range house {
+			if g.evicted > 0 {
+				t.Errorf("%s: a connection of the house was evicted, with %s holding more", name, flood)
+				break
+			}
+		}
+	}
+}
+
 // Within a network the oldest goes first, unless one address holds more than half of it.
 func TestPool_Enter_withinNetwork(t *testing.T) {
 	p := newPool(t, limit.Limits{Total: 8})
