@@ -282,6 +282,12 @@ func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.Sessi
 	return m.do(ctx, "RebaseSessions", func() error {
 		for id, at := range expires {
 			if s, ok := m.sessions[id]; ok {
+				for key, k := range m.known {
+					if k.Account == s.Account && k.Until.Equal(s.Expires.Time) {
+						k.Until = at
+						m.known[key] = k
+					}
+				}
 				s.Expires, s.ClockTrusted = site.At(at), true
 				m.sessions[id] = s
 			}

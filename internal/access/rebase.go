@@ -79,8 +79,16 @@ func (d *directory) rebaseNew(s *session, now time.Time) {
 	d.rebaseTo(s, latestExpiry(now))
 }
 
-// rebaseTo sets an expiry that rests on a trusted clock. The caller holds mu.
+// rebaseTo sets an expiry that rests on a trusted clock, also of the device that began the
+// session, which is known until the same moment. The caller holds mu.
 func (d *directory) rebaseTo(s *session, expires time.Time) {
+	if a := d.accounts[s.Account]; a != nil {
+		for sum, until := range a.devices {
+			if until.Equal(s.Expires.Time) {
+				a.devices[sum] = expires
+			}
+		}
+	}
 	s.Expires, s.ClockTrusted = site.At(expires), true
 	d.rebased[s.ID] = expires
 }

@@ -62,6 +62,27 @@ func TestService_ClockStepped(t *testing.T) {
 	h.refused(err, "Token is invalid")
 }
 
+// The device of a session follows it over the step, also after a restart; one that logged in
+// under a trusted clock does not.
+func TestService_ClockStepped_devices(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	before := h.device(porter, address(1))
+	h.clock.advance(day)
+	h.clock.trust(false)
+	mine := h.device(porter, address(2))
+	h.step(29 * day)
+	h.agree()
+	if h.knows(porter, before) {
+		t.Error("a device of a trusted clock has lived on")
+	}
+	h.restart()
+	h.clock.advance(30*day - time.Millisecond)
+	if !h.knows(porter, mine) {
+		t.Error("the device has lost a part of its life")
+	}
+}
+
 func TestService_ClockStepped_onlyOnce(t *testing.T) {
 	h := open(t)
 	h.add(porter)

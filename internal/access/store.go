@@ -24,7 +24,7 @@ type Store interface {
 	// device's secret for the account until the session would expire, also where it ends
 	// before, and the newest [site.MaxLoginDevices] of an account.
 	AddSession(ctx context.Context, session site.Session, device [32]byte, evicted []site.SessionID, rec site.Record) error
-	// RebaseSessions sets a new expiry of sessions and marks them as resting on a
+	// RebaseSessions sets a new expiry of sessions and their devices, and marks them as resting on a
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error
 	// DropExpired deletes the sessions and devices whose expiry is not after

@@ -165,10 +165,15 @@ func (db *DB) DropExpired(ctx context.Context, now time.Time, uses site.Uses) er
 	return err
 }
 
-// RebaseSessions moves the expiry of sessions that began under an untrusted clock.
+// RebaseSessions moves the expiry of sessions that began under an untrusted clock, and of their
+// devices, which expire at the same moment.
 func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error {
 	return db.change(ctx, false, func(t *transaction) error {
 		for id, at := range expires {
+			_, err := t.exec("UPDATE login_device SET until = ?1 WHERE (account, until) IN (SELECT account, expires FROM session WHERE id = ?2)", toMillis(at), string(id))
+			if err != nil {
+				return err
+			}
 			if _, err := t.exec("UPDATE session SET expires = ?, clock_trusted = 1 WHERE id = ?", toMillis(at), string(id)); err != nil {
 				return err
 			}

@@ -171,6 +171,9 @@ func TestDB_store_removingCascades(t *testing.T) {
 	if err != nil || len(grants) != 1 || grants[0].Station != 2 || len(sessions) != 1 || sessions[0].ID != "s-3" || !sessions[0].Expires.Equal(at(300)) || !sessions[0].ClockTrusted {
 		t.Errorf("grants %+v, sessions %+v, %v", grants, sessions, err)
 	}
+	if len(stored.Devices) != 1 || !stored.Devices[0].Until.Equal(at(300)) {
+		t.Errorf("devices %+v, want that of s-3 to follow it", stored.Devices)
+	}
 	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
