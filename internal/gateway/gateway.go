@@ -90,6 +90,7 @@ type Gateway struct {
 	journal    *journal.Service
 	zone       *zone
 	changes    *amend.Service
+	unreadable bool // revocations that were not stored cannot be read; set before changes are made
 	access     *access.Service
 	setup      *setup.Service
 	stations   *station.Service

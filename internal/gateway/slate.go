@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,16 +35,27 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 	if err != nil {
 		g.log.Error("revocations that the database does not take are held in memory alone", "error", err)
 	}
+	g.unreadable = errors.Is(err, slate.ErrTorn)
 	if err := g.changes.Resume(held, content, stored, g.reportRevocations); err != nil {
 		g.log.Error("some revocations that were not stored cannot be read: revoke them again", "error", err)
+		g.unreadable = true
+	}
+	if g.unreadable {
+		g.reportRevocations(0, true)
 	}
 	return nil
 }
 
 // reportRevocations raises the condition of revocations that the database does not have, and
-// clears it when there are none.
+// clears it when there are none, unless some could not be read: nobody knows when those were made
+// again.
 func (g *Gateway) reportRevocations(n int, held bool) {
-	if n == 0 {
+	switch {
+	case n == 0 && g.unreadable:
+		g.conditions.Report(health.Warning, health.RevocationsUnstored, "Revocations that were not stored cannot be read: another version wrote them, or the file is damaged",
+			"They are not in effect. Revoke again what was revoked while the storage failed, before the gateway was started last; then this goes with its next start")
+		return
+	case n == 0:
 		g.conditions.Clear(health.RevocationsUnstored)
 		return
 	}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,10 +13,60 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
+	"gatehouse/internal/record/slate"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 )
+
+// Revocations that were not stored and that this version cannot read, because a later one or a
+// broken disk wrote them, are a finding, which no other revocation clears.
+func TestGateway_unreadableRevocations(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	if err := gatewaytest.Start(t, cfg).Stop(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(cfg.Data, "gatehouse.db.revocations")
+	for name, write := range map[string]func() error{
+		"of a later version": func() error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			s, _, err := slate.Open(path, "")
+			_ = s.Hold([]byte(`[{"RemoveRoof":1,"Record":{},"Revocation":1000}]`)) // there is no runtime directory
+			return errors.Join(err, s.Save(t.Context()))
+		},
+		"damaged": func() error { return os.WriteFile(path, make([]byte, 256<<10), 0o600) },
+	} {
+		if err := write(); err != nil {
+			t.Fatal(name, err)
+		}
+		g := gatewaytest.Run(t, cfg)
+		g.Enrol(7)
+		for range 2 {
+			status, err := g.Admin.Status(t.Context())
+			if err != nil || !slices.ContainsFunc(status.Conditions, func(c health.Condition) bool {
+				return c.Code == health.RevocationsUnstored && strings.Contains(c.Advice, "Revoke again")
+			}) {
+				t.Errorf("%s: conditions %+v, %v", name, status.Conditions, err)
+			}
+			if err := g.Admin.RemoveStation(t.Context(), 7); err != nil && !fault.Is(err, fault.NotFound) {
+				t.Error(err)
+			}
+		}
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+		g = gatewaytest.Run(t, cfg)
+		if status, err := g.Admin.Status(t.Context()); err != nil || slices.ContainsFunc(status.Conditions, func(c health.Condition) bool { return c.Code == health.RevocationsUnstored }) {
+			t.Errorf("%s: after a revocation and a restart: %+v, %v", name, status.Conditions, err)
+		}
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 // The disk runs full while the gateway works: doors open for those who are logged in,
 // what needs a write is refused, nothing is called a success that is not, and once

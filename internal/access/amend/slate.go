@@ -26,9 +26,10 @@ type Slate interface {
 // pending. report is called with the number of revocations that could not be stored, and whether
 // the slate has them, whenever that changes; it must return soon. Resume must be called after the
 // functions of OnStored and OnPending were added, and before the first change. The error is that of
-// content that this version cannot read, as a later one may have written it: the rest is pending.
+// content that was not stored and that this version cannot read, as a later one may have written it: the
+// rest is pending.
 func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n int, held bool)) error {
-	all, err := decode(held)
+	all, err := decode(held, stored)
 	slices.SortFunc(all, func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +47,9 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 	return err
 }
 
-// decode returns those amendments in the content of a slate that this version knows.
-func decode(content []byte) (all []site.Amendment, err error) {
+// decode returns those amendments in the content of a slate that this version knows. The others are
+// an error unless they are stored.
+func decode(content []byte, stored uint64) (all []site.Amendment, err error) {
 	var texts []json.RawMessage
 	if len(content) > 0 {
 		err = json.Unmarshal(content, &texts)
@@ -57,6 +59,10 @@ func decode(content []byte) (all []site.Amendment, err error) {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if unknown := decoder.Decode(&a); unknown != nil {
+			var number struct{ Revocation uint64 }
+			if json.Unmarshal(text, &number) == nil && 0 < number.Revocation && number.Revocation <= stored {
+				continue
+			}
 			err = fmt.Errorf("reading a revocation that was not stored: %w", unknown)
 			continue
 		}

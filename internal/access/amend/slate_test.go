@@ -75,6 +75,15 @@ func TestService_Resume_unknown(t *testing.T) {
 	}
 }
 
+// Nor is it an error where it was stored.
+func TestService_Resume_unknownStored(t *testing.T) {
+	s := amend.New(nil)
+	content := []byte(`[{"RemoveRoof":1,"Record":{},"Revocation":2}]`)
+	if err := s.Resume(&memorySlate{}, content, 2, func(int, bool) {}); err != nil {
+		t.Error(err)
+	}
+}
+
 // The sessions that an account ends of its own take little room, however many there are: the
 // slate holds them as one amendment.
 func TestService_Resume_ownSessions(t *testing.T) {

@@ -93,15 +93,15 @@ func Open(path, runtime string) (s *Slate, held []byte, err error) {
 	if memory.number > kept.number {
 		s.held = memory.content
 	}
-	s.kept, s.memory, s.filled = 1-kept.half, 1-memory.half, len(kept.content) > 0
+	s.kept, s.memory, s.filled = 1-kept.half, 1-memory.half, len(kept.content) > 0 || errors.Is(err, ErrTorn)
 	return s, s.held, err
 }
 
 // errNoMemory means that there is no runtime directory.
 var errNoMemory = errors.New("no memory outlives the process")
 
-// errTorn means that no half of a file is valid.
-var errTorn = errors.New("no state of the revocations is readable")
+// ErrTorn means that no half of a file is valid: what it held is lost, or a later version wrote it.
+var ErrTorn = errors.New("no state of the revocations is readable")
 
 // read returns the newest state in a file.
 func read(path string) (newest state, err error) {
@@ -109,7 +109,7 @@ func read(path string) (newest state, err error) {
 	if err != nil {
 		return state{}, err
 	}
-	err = errTorn
+	err = ErrTorn
 	for i := range 2 {
 		if half, ok := parse(content[min(i*halfSize, len(content)):]); ok && (err != nil || half.number > newest.number) {
 			newest, err = half, nil
