@@ -30,10 +30,10 @@ func locksText(n int) string {
 	return strconv.Itoa(n) + " locks"
 }
 
-// DraftUpdate drafts another name, number of locks and mode of Home Assistant for st, and
-// sets them in st. [fault.Invalid].
-func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int, mode site.HomeAssistantMode) (site.Amendment, error) {
-	name, checkName := cleanName(name)
+// DraftUpdate drafts a change of st, and makes it in st. [fault.Invalid].
+func (s *Service) DraftUpdate(by site.Actor, st *site.Station, p Patch) (site.Amendment, error) {
+	name, checkName := cleanName(*cmp.Or(p.Name, &st.Name))
+	locks, mode := *cmp.Or(p.Locks, &st.Locks), *cmp.Or(p.HomeAssistant, &st.HomeAssistant)
 	if err := cmp.Or(checkName, checkLocks(locks), checkMode(mode)); err != nil {
 		return site.Amendment{}, err
 	}

@@ -78,25 +78,37 @@ func (s *Service) checkFree(made Enrolled) error {
 	return nil
 }
 
+// Patch is what changes of a station; what is nil stays as it is when its turn comes.
+type Patch struct {
+	Name          *string
+	Locks         *int
+	HomeAssistant *site.HomeAssistantMode
+}
+
 // Update renames a station, sets how many locks it has and what Home Assistant has of it;
 // what was known of locks that it no longer has is forgotten. changed is false when it was
 // so already. It fails with [fault.NotFound], [fault.Invalid] or
 // [fault.Unavailable]. A lower mode takes effect at once, also after Unavailable.
-func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int, mode site.HomeAssistantMode) (changed bool, err error) {
-	err = s.change(ctx, by, id, s.cfg.Changes.Revoke, func(st *site.Station) (a site.Amendment, err error) {
-		old := *st
-		_, err = s.DraftUpdate(by, st, name, locks, mode)
-		a = site.Amendment{LowerMode: &site.StationMode{Station: id, HomeAssistant: mode}, Record: record(site.KindStationChanged, by, id, detailMode+string(mode))}
-		*st = without(old, a)
-		changed = *st != old
-		return a, err
-	})
+func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, p Patch) (changed bool, err error) {
+	if p.HomeAssistant != nil {
+		lower := site.Amendment{
+			LowerMode: &site.StationMode{Station: id, HomeAssistant: *p.HomeAssistant},
+			Record:    record(site.KindStationChanged, by, id, detailMode+string(*p.HomeAssistant)),
+		}
+		err = s.change(ctx, by, id, s.cfg.Changes.Revoke, func(st *site.Station) (site.Amendment, error) {
+			old := *st
+			_, err := s.DraftUpdate(by, st, p)
+			*st = without(old, lower)
+			changed = *st != old
+			return lower, err
+		})
+	}
 	if err != nil {
 		return false, err
 	}
 	err = s.change(ctx, by, id, s.cfg.Changes.Make, func(st *site.Station) (a site.Amendment, err error) {
 		old := *st
-		a, err = s.DraftUpdate(by, st, name, locks, mode)
+		a, err = s.DraftUpdate(by, st, p)
 		changed = changed || *st != old
 		return a, err
 	})

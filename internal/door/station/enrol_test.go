@@ -137,7 +137,7 @@ func TestService_storeFails(t *testing.T) {
 			return err
 		},
 		"update": func() error {
-			_, err := f.Update(t.Context(), admin(), 1, "x", 1, site.HomeAssistantUnlock)
+			_, err := f.Update(t.Context(), admin(), 1, patch("x", 1, site.HomeAssistantUnlock))
 			return err
 		},
 	} {
@@ -193,7 +193,7 @@ func TestService_Update(t *testing.T) {
 		{"", 3, `name "", 3 locks`, true},
 	} {
 		writes, events := f.store.writeCount(), f.Latest()
-		changed, err := f.Update(t.Context(), admin(), 1, step.name, step.locks, site.HomeAssistantState)
+		changed, err := f.Update(t.Context(), admin(), 1, patch(step.name, step.locks, site.HomeAssistantState))
 		if err != nil || changed != (step.detail != "") {
 			t.Fatalf("%+v: changed %v, %v", step, changed, err)
 		}
@@ -225,13 +225,13 @@ func TestService_Update(t *testing.T) {
 
 func TestService_Update_refused(t *testing.T) {
 	f := setup(t, 1)
-	_, err := f.Update(t.Context(), admin(), 9, "x", 1, site.HomeAssistantState)
+	_, err := f.Update(t.Context(), admin(), 9, patch("x", 1, site.HomeAssistantState))
 	wantKind(t, err, fault.NotFound)
 	for _, locks := range []int{0, -1, site.MaxLocks + 1} {
-		_, err = f.Update(t.Context(), admin(), 1, "x", locks, site.HomeAssistantState)
+		_, err = f.Update(t.Context(), admin(), 1, patch("x", locks, site.HomeAssistantState))
 		wantKind(t, err, fault.Invalid)
 	}
-	_, err = f.Update(t.Context(), admin(), 1, "x\x00", 1, site.HomeAssistantState)
+	_, err = f.Update(t.Context(), admin(), 1, patch("x\x00", 1, site.HomeAssistantState))
 	wantKind(t, err, fault.Invalid)
 	if st, _ := f.Station(1); st.Name != "North entrance" || st.Locks != 2 {
 		t.Errorf("a refused update changed %+v", st)
@@ -243,7 +243,7 @@ func TestService_Update_refused(t *testing.T) {
 func TestService_Update_keepsGeneration(t *testing.T) {
 	f := setup(t, 1)
 	generation, _ := f.Authenticate(1, secret)
-	if _, err := f.Update(t.Context(), admin(), 1, "x", 1, site.HomeAssistantState); err != nil {
+	if _, err := f.Update(t.Context(), admin(), 1, patch("x", 1, site.HomeAssistantState)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.setToken(t.Context(), 1, "another-token"); err != nil {

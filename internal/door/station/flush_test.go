@@ -170,7 +170,7 @@ func TestService_Run_forgottenLock(t *testing.T) {
 		r := startRun(t, 1)
 		r.LockReported(1, 2, site.Jammed)
 		r.turn(1)
-		if _, err := r.Update(t.Context(), admin(), 1, "", 1, site.HomeAssistantState); err != nil {
+		if _, err := r.Update(t.Context(), admin(), 1, patch("", 1, site.HomeAssistantState)); err != nil {
 			t.Fatal(err)
 		}
 		r.turn(1)

@@ -395,3 +395,8 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 		t.Fatalf("got error %v of kind %v, want kind %v", err, fault.KindOf(err), kind)
 	}
 }
+
+// patch changes everything that a patch can.
+func patch(name string, locks int, mode site.HomeAssistantMode) station.Patch {
+	return station.Patch{Name: &name, Locks: &locks, HomeAssistant: &mode}
+}

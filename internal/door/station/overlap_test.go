@@ -21,7 +21,7 @@ import (
 func changes() map[string]func(context.Context, *fixture, site.StationID) error {
 	return map[string]func(context.Context, *fixture, site.StationID) error{
 		"update": func(ctx context.Context, f *fixture, id site.StationID) error {
-			_, err := f.Update(ctx, admin(), id, "Renamed", 1, site.HomeAssistantState)
+			_, err := f.Update(ctx, admin(), id, patch("Renamed", 1, site.HomeAssistantState))
 			return err
 		},
 		"rotate": func(ctx context.Context, f *fixture, id site.StationID) error {

@@ -23,7 +23,7 @@ func TestService_hotPathsDuringWrite(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := f.Update(t.Context(), admin(), 1, "Renamed", 1, site.HomeAssistantState); err != nil {
+			if _, err := f.Update(t.Context(), admin(), 1, patch("Renamed", 1, site.HomeAssistantState)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -93,7 +93,7 @@ func (f *fixture) live(t *testing.T, id site.StationID, connection *atomic.Uint6
 		}
 		_ = f.Report(id, []byte(`{"batteryVoltage":4,"locks":[{"lockId":"lock-1","status":"unlocked"}]}`))
 		f.LockReported(id, 1, site.Locked)
-		if _, err := f.Update(t.Context(), admin(), id, "", 1+int(generation%2), site.HomeAssistantState); err != nil {
+		if _, err := f.Update(t.Context(), admin(), id, patch("", 1+int(generation%2), site.HomeAssistantState)); err != nil {
 			t.Error(err)
 		}
 		if generation%3 == 0 {

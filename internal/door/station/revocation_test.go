@@ -55,7 +55,7 @@ func revocations() map[string]revocation {
 		},
 		"lower mode": {
 			func(ctx context.Context, f *fixture) error {
-				_, err := f.Update(ctx, admin(), 1, "", 1, site.HomeAssistantOff)
+				_, err := f.Update(ctx, admin(), 1, patch("", 1, site.HomeAssistantOff))
 				return err
 			},
 			func(f *fixture) bool { st, _ := f.Station(1); return st.HomeAssistant == site.HomeAssistantOff }, false,
@@ -69,7 +69,7 @@ func TestService_revokes_storeFails(t *testing.T) {
 	for name, c := range revocations() {
 		t.Run(name, func(t *testing.T) {
 			f, s, ended := setup(t, 2), new(slate), 0
-			if _, err := f.Update(t.Context(), admin(), 1, "", 2, site.HomeAssistantUnlock); err != nil {
+			if _, err := f.Update(t.Context(), admin(), 1, patch("", 2, site.HomeAssistantUnlock)); err != nil {
 				t.Fatal(err)
 			}
 			f.resume(t, s, 0)
@@ -96,7 +96,7 @@ func TestService_revokes_storeFails(t *testing.T) {
 			f.resume(t, s, 0)
 			f.store.failWith(full)
 			check("after a restart")
-			_, err = f.Update(t.Context(), admin(), 2, "Renamed", 1, site.HomeAssistantState)
+			_, err = f.Update(t.Context(), admin(), 2, patch("Renamed", 1, site.HomeAssistantState))
 			wantKind(t, err, fault.Unavailable)
 			check("after another change")
 
@@ -110,6 +110,32 @@ func TestService_revokes_storeFails(t *testing.T) {
 			check("after a restart then")
 		})
 	}
+}
+
+// A change of the name, asked for before the mode of Home Assistant was lowered, leaves it low.
+func TestService_Update_renameBesideLower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		if _, err := f.Update(t.Context(), admin(), 1, patch("", 1, site.HomeAssistantUnlock)); err != nil {
+			t.Fatal(err)
+		}
+		_, release := f.hold()
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = f.Update(t.Context(), admin(), 1, station.Patch{Locks: new(2)}) })
+		synctest.Wait()
+		wg.Go(func() { _, _ = f.Update(t.Context(), admin(), 1, station.Patch{Name: new("Renamed")}) })
+		synctest.Wait()
+		wg.Go(func() {
+			_, _ = f.Update(t.Context(), admin(), 1, station.Patch{HomeAssistant: new(site.HomeAssistantOff)})
+		})
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if st, _ := f.Station(1); st.HomeAssistant != site.HomeAssistantOff || st.Name != "Renamed" || st.Locks != 2 {
+			t.Errorf("%+v", st)
+		}
+		f.agree(t)
+	})
 }
 
 // TestService_revokes_overlap proves that what is revoked while an update of the station is
@@ -126,7 +152,7 @@ func TestService_revokes_overlap(t *testing.T) {
 				})
 				inside, release := f.hold()
 				var wg sync.WaitGroup
-				wg.Go(func() { _, _ = f.Update(t.Context(), admin(), 1, "Renamed", 1, site.HomeAssistantUnlock) })
+				wg.Go(func() { _, _ = f.Update(t.Context(), admin(), 1, patch("Renamed", 1, site.HomeAssistantUnlock)) })
 				synctest.Wait()
 				wg.Go(func() { _ = c.revoke(t.Context(), f) })
 				synctest.Wait()
@@ -172,13 +198,13 @@ func TestService_Rotate_again(t *testing.T) {
 // with it is stored too; of a request that is refused nothing is.
 func TestService_Update_lower(t *testing.T) {
 	f := setup(t, 1)
-	_, err := f.Update(t.Context(), admin(), 1, "North", site.MaxLocks+1, site.HomeAssistantOff)
+	_, err := f.Update(t.Context(), admin(), 1, patch("North", site.MaxLocks+1, site.HomeAssistantOff))
 	wantKind(t, err, fault.Invalid)
 	if st, _ := f.Station(1); st.HomeAssistant != site.HomeAssistantState {
 		t.Error("a refused update lowered the mode")
 	}
 	for _, want := range []bool{true, false} {
-		if changed, err := f.Update(t.Context(), admin(), 1, "North", 2, site.HomeAssistantOff); changed != want || err != nil {
+		if changed, err := f.Update(t.Context(), admin(), 1, patch("North", 2, site.HomeAssistantOff)); changed != want || err != nil {
 			t.Errorf("changed %v: %v", changed, err)
 		}
 	}

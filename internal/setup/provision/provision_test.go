@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"gatehouse/internal/door/station"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
@@ -376,7 +377,7 @@ func TestService_Apply_changedMeanwhile(t *testing.T) {
 		release, renamed := make(chan struct{}), make(chan error, 1)
 		h.store.amending = func(context.Context) error { <-release; return nil }
 		go func() {
-			_, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1, site.HomeAssistantState)
+			_, err := h.stations.Update(t.Context(), admin(), 7, station.Patch{Name: new("Attic"), Locks: new(1)})
 			renamed <- err
 		}()
 		synctest.Wait() // it is being stored

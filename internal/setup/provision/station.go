@@ -25,7 +25,7 @@ func (w *plan) putStations() error {
 }
 
 func (w *plan) addStation(s sitefile.Station) error {
-	request := station.EnrolRequest{ID: s.ID, Name: nameOf(s, ""), Locks: locksOf(s, defaultLocks), Secret: s.Secret, Token: s.Token, HomeAssistant: s.HomeAssistant}
+	request := station.EnrolRequest{ID: s.ID, Name: nameOf(s, ""), Locks: cmp.Or(s.Locks, defaultLocks), Secret: s.Secret, Token: s.Token, HomeAssistant: s.HomeAssistant}
 	enrolled, added, err := w.stations.Draft(w.by, request)
 	if err == nil {
 		w.result.Stations = append(w.result.Stations, sitefile.Issue(s.ID, enrolled.Token, enrolled.Secret))
@@ -44,9 +44,15 @@ func (w *plan) changeStation(s sitefile.Station) error {
 			return err
 		}
 	}
-	name, locks, mode := nameOf(s, old.Name), locksOf(s, old.Locks), cmp.Or(s.HomeAssistant, old.HomeAssistant)
-	if name != old.Name || locks != old.Locks || mode != old.HomeAssistant {
-		drafted, err := w.stations.DraftUpdate(w.by, &st, name, locks, mode)
+	patch, before := station.Patch{Name: s.Name}, st
+	if s.Locks != 0 {
+		patch.Locks = &s.Locks
+	}
+	if s.HomeAssistant != "" {
+		patch.HomeAssistant = &s.HomeAssistant
+	}
+	drafted, err := w.stations.DraftUpdate(w.by, &st, patch)
+	if err != nil || st != before {
 		if err := w.add(err, drafted); err != nil {
 			return err
 		}
@@ -64,11 +70,4 @@ func nameOf(s sitefile.Station, old string) string {
 	}
 	name, _ := site.CleanStationName(*s.Name) // the site has been checked
 	return name
-}
-
-func locksOf(s sitefile.Station, old int) int {
-	if s.Locks == 0 {
-		return old
-	}
-	return s.Locks
 }

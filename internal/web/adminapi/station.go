@@ -67,17 +67,7 @@ func (a *API) changeStation(r *request, in StationPatch) (any, error) {
 	if in.Name == nil && in.Locks == nil && in.HomeAssistant == nil {
 		return nil, fault.New(fault.Invalid, `Say what to change: "name", "locks", "homeassistant"`)
 	}
-	name, locks, mode := r.station.Name, r.station.Locks, r.station.HomeAssistant
-	if in.Name != nil {
-		name = *in.Name
-	}
-	if in.Locks != nil {
-		locks = *in.Locks
-	}
-	if in.HomeAssistant != nil {
-		mode = *in.HomeAssistant
-	}
-	if _, err := a.Stations.Update(r.Context(), r.Actor, r.station.ID, name, locks, mode); err != nil {
+	if _, err := a.Stations.Update(r.Context(), r.Actor, r.station.ID, station.Patch(in)); err != nil {
 		return nil, err
 	}
 	return a.shown(r)
