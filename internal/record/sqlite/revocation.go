@@ -11,7 +11,7 @@ import (
 
 // carrying is how a change that the trial of a newer version has on record is carried over to
 // the copy of before. In its statements ?1 is the account of the record (or the
-// integration token), ?2 its station.
+// integration token), ?2 its station, ?3 its detail.
 //
 // What was revoked is revoked again, by the record where that names it, else because the
 // newer database does not have it any more. What was changed is read from the newer
@@ -71,7 +71,11 @@ func carriedKinds() map[site.Kind]carrying {
 		},
 		site.KindAccountRemoved: {carry: []string{"DELETE FROM account WHERE id = ?1"}},
 		site.KindStationAdded:   {missing: "SELECT 1 FROM newer.station WHERE id = ?2 AND id NOT IN (SELECT id FROM main.station)"},
-		site.KindStationChanged: {carry: []string{station}},
+		site.KindStationChanged: {
+			carry: []string{station},
+			closed: `UPDATE station SET homeassistant = min(homeassistant, iif(?3 LIKE '%Home Assistant: off%', 'off', 'state'))
+				WHERE id = ?2 AND ?3 LIKE '%Home Assistant: %'`,
+		},
 		site.KindStationRotated: {carry: []string{station}, closed: "UPDATE station SET token = lower(hex(randomblob(16))), sum = zeroblob(32) WHERE id = ?2"},
 		site.KindStationRemoved: {carry: []string{"DELETE FROM station WHERE id = ?2", "DELETE FROM battery WHERE station = ?2"}},
 		site.KindGranted:        grant,
@@ -186,7 +190,7 @@ func (t *taking) try(ctx context.Context, r site.Record, statements ...string) (
 		return false, err
 	}
 	for _, text := range statements {
-		if err = t.exec(ctx, text, string(r.Account), int64(r.Station)); err != nil {
+		if err = t.exec(ctx, text, string(r.Account), int64(r.Station), r.Detail); err != nil {
 			break
 		}
 	}

@@ -123,6 +123,16 @@ func (c changes) rotate(id site.StationID, secret byte) {
 	}})
 }
 
+// change records a change of a station's mode of Home Assistant, or of its name.
+func (c changes) change(id site.StationID, mode site.HomeAssistantMode, detail string) {
+	c.t.Helper()
+	a := site.Amendment{LowerMode: &site.StationMode{Station: id, HomeAssistant: mode}}
+	a.Record = site.Record{Kind: site.KindStationChanged, Facts: site.Facts{Station: id, Detail: detail}}
+	if err := c.db.Amend(c.t.Context(), []site.Amendment{a}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 func (c changes) removeStation(id site.StationID) {
 	c.amend(site.KindStationRemoved, "", id, site.Amendment{RemoveStation: id})
 }
@@ -793,6 +803,8 @@ func TestTakeBack_unreadable(t *testing.T) {
 		c.setAccount("a1", "new hash", false)
 		c.logout("s2")
 		c.rotate(1, 7)
+		c.change(1, "state", `name "new"`)
+		c.change(2, "off", "Home Assistant: off")
 		c.ungrant("a2", 2)
 		c.member("g1", "a2", false)
 		c.removeToken("token1")
@@ -819,6 +831,11 @@ func TestTakeBack_unreadable(t *testing.T) {
 	}
 	if s, ok := got["station 1"].(site.Station); !ok || s.Secret.Sum != [32]byte{} || strings.Contains(s.Token.Reveal(), "token") {
 		t.Errorf("the station whose secret was changed is %+v", s)
+	}
+	for id, want := range map[string]site.HomeAssistantMode{"station 1": "state", "station 2": "off"} {
+		if s, ok := got[id].(site.Station); !ok || s.HomeAssistant != want {
+			t.Errorf("Home Assistant has %q of %s, want %q", s.HomeAssistant, id, want)
+		}
 	}
 	text := taken.String()
 	for _, want := range []string{
