@@ -3,8 +3,8 @@
 // accounts or sessions, and has no right that another client of these APIs lacks.
 //
 // The page at / loads modules and a stylesheet from /console; its own addresses are
-// fragments (#/doors), so that the server knows no page by name. The files are compressed
-// once, when the gateway starts. They name no other host, and the policy of the page lets
+// fragments (#/doors), so that the server knows no page by name. Each file is compressed
+// once, when it is first asked for. They name no other host, and the policy of the page lets
 // a browser run nothing and reach nothing besides this gateway.
 //
 // The page at /docs draws the OpenAPI descriptions that the gateway serves.
@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"gatehouse/internal/web/kit"
 )
@@ -38,9 +39,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // file is one file of the console.
 type file struct {
 	content    []byte
-	compressed []byte // with gzip
-	media      string // its Content-Type
-	tag        string // its ETag, weak because it is the same for both encodings (RFC 9110, 8.8.1)
+	compressed func() []byte // with gzip
+	media      string        // its Content-Type
+	tag        string        // its ETag, weak because it is the same for both encodings (RFC 9110, 8.8.1)
 }
 
 // Routes returns the route table of the console: the pages at / and /docs, and their files
@@ -65,18 +66,22 @@ func Routes() (routes []kit.Route) {
 
 func newFile(name string) *file {
 	content, _ := files.ReadFile(name)
-	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
-	_, _ = w.Write(content)                                    // in memory
-	_ = w.Close()
 	sum := sha256.Sum256(content)
 	return &file{
-		content: content, compressed: packed.Bytes(), tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
+		content: content, compressed: sync.OnceValue(func() []byte { return compress(content) }), tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
 		media: map[string]string{
 			".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 			".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 		}[path.Ext(name)],
 	}
+}
+
+func compress(content []byte) []byte {
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
+	_, _ = w.Write(content)                                    // in memory
+	_ = w.Close()
+	return packed.Bytes()
 }
 
 // serve answers with the file, or that the browser has it already: a page of one version
@@ -96,7 +101,7 @@ func (f *file) serve(x *kit.Exchange) error {
 	}
 	body := f.content
 	if strings.Contains(x.Req.Header.Get("Accept-Encoding"), "gzip") {
-		body = f.compressed
+		body = f.compressed()
 		h.Set("Content-Encoding", "gzip")
 	}
 	return kit.Document(f.media, body)(x)
