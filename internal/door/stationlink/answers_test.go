@@ -36,7 +36,7 @@ func TestLink_Call_answersByResult(t *testing.T) {
 		"a code that refuses": {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0x83) }, site.Refused, false},
 		"a code, then done":   {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0x10); says(s, "done") }, site.Done, false},
 		"silence":             {byResult, func(station) {}, site.Expired, true},
-		"puback, lost":        {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); s.Disconnected(s.k, "lost") }, site.Failed, false},
+		"puback, lost":        {byResult, func(s station) { s.Acknowledged(s.k, s.id, 0); s.Disconnected(s.k, "lost") }, site.Expired, false},
 		"done at the last moment": {byResult, func(s station) {
 			s.Acknowledged(s.k, s.id, 0)
 			<-time.After(5*time.Second - time.Millisecond)

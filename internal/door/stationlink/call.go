@@ -134,6 +134,9 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 	timer.Reset(time.Until(cmd.Deadline) - c.reserve())
 	select {
 	case a := <-c.done:
+		if !a.said && a.outcome != site.Acknowledged {
+			return w.outlive(c, timer)
+		}
 		return w.conclude(c, a)
 	case <-timer.C:
 	}
@@ -144,9 +147,28 @@ func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
 	timer.Reset(time.Until(cmd.Deadline))
 	select {
 	case a := <-c.done:
+		if !a.said {
+			return w.outlive(c, timer)
+		}
 		return w.conclude(c, a)
 	case <-timer.C:
 		return w.expire(c)
+	}
+}
+
+// outlive waits for the end of a call whose connection has ended: until the deadline the
+// command may still arrive and open the door, so that nobody is told before that it did not.
+// The station may send its result over its next connection.
+func (w *wire) outlive(c *call, timer *time.Timer) site.Outcome {
+	id := c.command.ID
+	w.link.setOrphan(id, c)
+	defer w.link.setOrphan(id, nil)
+	timer.Reset(time.Until(c.command.Deadline))
+	select {
+	case a := <-c.done:
+		return w.conclude(c, a)
+	case <-timer.C:
+		return site.Expired
 	}
 }
 
@@ -289,20 +311,54 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 }
 
 // answerCommand ends the call of that command. It reports whether one waits, and whether
-// the lock is its own; a result that names another lock is ignored.
-func (w *wire) answerCommand(id site.CommandID, lock site.LockID, outcome site.Outcome) (known, right bool) {
+// the result may be its own.
+func (w *wire) answerCommand(res result) (known, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.calls {
-		if c.command.ID == id && !c.answered {
-			right = lock == 0 || lock == c.command.Lock
+		if c.command.ID == res.id && !c.answered {
+			right = c.isOf(res)
 			if right {
-				w.answer(c, outcome)
+				w.answer(c, res.outcome)
 			}
 			return true, right
 		}
 	}
 	return false, false
+}
+
+// isOf reports whether a result may be that of the call. One that names another lock has not
+// opened this one.
+func (c *call) isOf(res result) bool {
+	return res.outcome != site.Done || res.lock == 0 || res.lock == c.command.Lock
+}
+
+// setOrphan remembers a call whose connection has ended, or forgets it (nil).
+func (l *Link) setOrphan(id site.CommandID, c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c == nil {
+		delete(l.orphans, id)
+	} else {
+		l.orphans[id] = c
+	}
+}
+
+// answerOrphan hands a result to a call whose connection has ended, and reports whether one
+// waits that it may belong to.
+func (l *Link) answerOrphan(id site.StationID, res result) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	c := l.orphans[res.id]
+	if c == nil || c.command.Station != id || !c.isOf(res) {
+		return false
+	}
+	select {
+	case c.done <- answer{res.outcome, true}:
+		return true
+	default: // the call has its answer
+		return false
+	}
 }
 
 // answer ends a call, unless it has ended, and settles it; mu is held.

@@ -95,10 +95,11 @@ type Link struct {
 
 	followed Followed
 
-	mu     sync.RWMutex                          // mu guards what follows
-	live   map[site.StationID]*wire              // the one live connection of each station
-	before map[site.StationID]reading            // the highest uptime of the connection before
-	events map[site.StationID]*systemlog.Limiter // of each station that ever connected
+	mu      sync.RWMutex                          // mu guards what follows
+	live    map[site.StationID]*wire              // the one live connection of each station
+	before  map[site.StationID]reading            // the highest uptime of the connection before
+	orphans map[site.CommandID]*call              // whose connection has ended before their deadline
+	events  map[site.StationID]*systemlog.Limiter // of each station that ever connected
 
 	reporting sync.Mutex // held while the condition of the clocks is raised or cleared, so that the last state stays
 }
@@ -108,7 +109,7 @@ func New(presence Presence, conditions *health.Registry, metrics *metric.Registr
 	return &Link{
 		presence: presence, health: conditions, metrics: metrics, log: log,
 		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, began: bootTime(), live: make(map[site.StationID]*wire),
-		before:   make(map[site.StationID]reading),
+		before: make(map[site.StationID]reading), orphans: make(map[site.CommandID]*call),
 		events:   make(map[site.StationID]*systemlog.Limiter),
 		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },
 	}
@@ -282,6 +283,8 @@ func (l *Link) result(c Conn, payload []byte, again bool) {
 	if err != nil {
 		l.metrics.Refused("result-invalid")
 		l.complain("result not understood", c, err)
+	}
+	if res.id == "" {
 		return
 	}
 	w := l.present(c)
@@ -299,9 +302,12 @@ func (l *Link) result(c Conn, payload []byte, again bool) {
 // has been replaced.
 func (l *Link) believe(w *wire, c Conn, res result) bool {
 	if w != nil {
-		if known, right := w.answerCommand(res.id, res.lock, res.outcome); known {
+		if known, right := w.answerCommand(res); known {
 			return right
 		}
+	}
+	if l.answerOrphan(c.Station(), res) {
+		return true
 	}
 	return l.followed(res.id, c.Station(), res.lock, res.outcome)
 }

@@ -255,8 +255,29 @@ func TestLink_Call_answers(t *testing.T) {
 		"a wrong lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
 			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":5}`))
 		}, site.Expired, true},
+		"refused, of another lock": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) {
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"refused","lockId":"lock-1"}`))
+			l.Acknowledged(c, id, 0)
+		}, site.Refused, false},
+		"refused, of a wrong lock": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) {
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"refused","lockId":2}`))
+			l.Acknowledged(c, id, 0)
+		}, site.Refused, false},
+		"an unknown word": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) {
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"rejected","lockId":"lock-2"}`))
+			l.Acknowledged(c, id, 0)
+		}, site.Failed, false},
+		"no word": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) {
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":1}`))
+			l.Acknowledged(c, id, 0)
+		}, site.Failed, false},
+		"done over the next connection": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
+			l.Disconnected(c, "lost")
+			<-time.After(time.Second)
+			results(l, connect(t, l, &conn{number: 2, qos: 1}), result(t, command, "done"))
+		}, site.Done, false},
 		"rubbish":             {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { results(l, c, []byte(`{"id":7}`)) }, site.Expired, true},
-		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Failed, false},
+		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Expired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -272,6 +293,9 @@ func TestLink_Call_answers(t *testing.T) {
 				took := time.Since(begun)
 				if took > 5*time.Second || got.Opened() && took == 5*time.Second {
 					t.Errorf("took %s, past the deadline", took)
+				}
+				if got == site.Expired && took < 5*time.Second {
+					t.Errorf("answered after %s, while the command may still open the door", took)
 				}
 				if _, reset := k.state(); (reset != "") != c.reset {
 					t.Errorf("reset %q, want a reset: %v", reset, c.reset)
@@ -891,7 +915,7 @@ func TestLink_Call_answerReadAfterTheDeadline(t *testing.T) {
 		"the connection ends": {false, func(l *stationlink.Link, k *conn, _ uint16, freeze func()) {
 			freeze()
 			l.Disconnected(k, "lost")
-		}, site.Failed, nil},
+		}, site.Expired, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

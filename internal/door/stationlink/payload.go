@@ -54,12 +54,13 @@ type result struct {
 	status  site.LockStatus // "" when not stated
 }
 
-// parseResult reads a result. The id and the result must be right, and a lock that is
-// named must be one; a wrong status is passed over.
+// parseResult reads a result. Its id says which command is answered, so that nothing else that
+// is wrong makes a success of it: without a known word it is Failed, with the error, and only
+// one that is done must name the right lock, or none. A wrong status is passed over.
 func parseResult(payload []byte) (result, error) {
 	var raw struct {
 		ID     string          `json:"id"`
-		Result site.Outcome    `json:"result"`
+		Result json.RawMessage `json:"result"`
 		LockID json.RawMessage `json:"lockId"`
 		Status json.RawMessage `json:"status"`
 	}
@@ -70,22 +71,20 @@ func parseResult(payload []byte) (result, error) {
 	if err != nil || len(raw.ID) != 36 {
 		return result{}, errors.New("reading a result: id is not a command id")
 	}
-	res := result{id: site.CommandID(id.String()), outcome: raw.Result}
-	switch raw.Result {
-	case site.Done, site.Refused, site.Failed:
-	default:
-		return result{}, errors.New("reading a result: result is not done, refused or failed")
-	}
-	if raw.LockID == nil {
-		return res, nil
-	}
+	res := result{id: site.CommandID(id.String()), outcome: site.Failed}
 	lock, _ := value[string](raw.LockID)
-	if res.lock, err = site.ParseLockID(lock); err != nil {
-		return result{}, fmt.Errorf("reading a result: %w", err)
-	}
+	res.lock, err = site.ParseLockID(lock)
 	status, _ := value[string](raw.Status)
-	if st, err := site.ParseLockStatus(status); err == nil {
+	if st, err := site.ParseLockStatus(status); err == nil && res.lock != 0 {
 		res.status = st
+	}
+	switch word, _ := value[site.Outcome](raw.Result); {
+	case word == site.Done && err != nil && raw.LockID != nil:
+		return result{}, fmt.Errorf("reading a result: %w", err)
+	case word == site.Done, word == site.Refused:
+		res.outcome = word
+	case word != site.Failed:
+		return res, errors.New("reading a result: result is not done, refused or failed")
 	}
 	return res, nil
 }
