@@ -46,6 +46,18 @@ func roundTrip(info *unix.TCPInfo) time.Duration {
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
 
+// Age returns how long ago the kernel received the last bytes of a TCP connection, to some
+// milliseconds; zero if that cannot be known.
+func Age(conn net.Conn) (age time.Duration) {
+	_ = control(conn, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			age = time.Duration(info.Last_data_recv) * time.Millisecond
+		}
+	})
+	return age
+}
+
 // Received returns how many bytes the kernel has received on a TCP connection, read or
 // not; false if that cannot be known.
 func Received(conn net.Conn) (bytes uint64, known bool) {

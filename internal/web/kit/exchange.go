@@ -25,7 +25,7 @@ const (
 type Request struct {
 	*http.Request
 	Actor site.Actor // as the guard of the route returned it
-	Start time.Time  // when the request arrived
+	Start time.Time  // when the request arrived: where it opens a door, in the kernel
 	TLS   bool       // whether it came over TLS
 
 	body   []byte // a JSON object; nil: there is none

@@ -52,9 +52,15 @@ func (x *Exchange) release() {
 }
 
 // opening marks the request as one that opens a door: the gateway works on it, and TLS
-// handshakes and the turns of other requests wait for it.
+// handshakes and the turns of other requests wait for it. It began when the kernel had it: it
+// may have waited there for the process, or behind the request before.
 func (x *Exchange) opening() {
 	x.work()
+	if x.conn.Conn != nil {
+		if arrived := time.Now().Add(-admission.Age(x.conn)); arrived.Before(x.Req.Start) {
+			x.Req.Start = arrived
+		}
+	}
 	x.urgent = true
 	x.kit.turns.Pause()
 	if x.kit.handshakes != nil {
