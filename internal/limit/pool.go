@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"cmp"
 	"errors"
 	"net/netip"
 	"sync"
@@ -27,10 +26,9 @@ type Stage uint8
 
 const (
 	// Unfinished has not completed its handshake, header, CONNECT or body, or does not
-	// take its answer. It is the first to be evicted.
+	// take its answer.
 	Unfinished Stage = iota
-	// Idle has finished and asks for nothing at present. It is evicted where nothing is
-	// unfinished, the longest idle first.
+	// Idle has finished and asks for nothing at present.
 	Idle
 	// Working is never evicted.
 	Working
@@ -53,10 +51,12 @@ const (
 )
 
 // Pool holds a bounded number of slots. A newcomer to a full pool is admitted at once. It
-// evicts the oldest unfinished slot, else the longest idle, of the network that holds most,
-// or of all where no network holds an eighth; within a network an address that holds more
-// than half of it loses first. A newcomer whose address is at its bound evicts from that. An
-// eviction takes the same time however many slots there are. Safe for concurrent use.
+// evicts the oldest of the stage that has most slots, unfinished or idle, so that a newcomer
+// has until half as many others have come as there are slots, and few idle slots are safe from
+// a flood of newcomers. That is done in the network that holds most, or in all where no network
+// holds an eighth; within a network an address that holds more than half of it loses first. A
+// newcomer whose address is at its bound evicts from that. An eviction takes the same time
+// however many slots there are. Safe for concurrent use.
 type Pool struct {
 	limits Limits
 
@@ -92,9 +92,14 @@ func (g *group) resting() int { return g.stages[Unfinished].length + g.stages[Id
 // open returns how many slots the group has.
 func (g *group) open() int { return g.resting() + g.stages[Working].length }
 
-// oldest returns the slot that is evicted first: the oldest unfinished, else the longest
-// idle; nil if none can be.
-func (g *group) oldest() *Slot { return cmp.Or(g.stages[Unfinished].first, g.stages[Idle].first) }
+// oldest returns the slot that is evicted first, nil if none can be. Of equals that is an idle
+// one: its client reconnects, where another loses a request.
+func (g *group) oldest() *Slot {
+	if g.stages[Idle].length >= g.stages[Unfinished].length {
+		return g.stages[Idle].first
+	}
+	return g.stages[Unfinished].first
+}
 
 // add adds s to its stage.
 func (g *group) add(s *Slot) {

@@ -73,7 +73,7 @@ const (
 	busy = limit.Working
 )
 
-// The network that holds most loses its oldest unfinished slot, else its longest idle.
+// The network that holds most loses the oldest of its larger stage, and of equals the idle one.
 func TestPool_Enter_evicts(t *testing.T) {
 	c := newPool(t, limit.Limits{Total: 7})
 	c.come("192.0.2.1", idle) // 0
@@ -84,15 +84,15 @@ func TestPool_Enter_evicts(t *testing.T) {
 	c.come("192.0.2.2", half) // 5
 	c.come("192.0.2.3", half) // 6
 	c.come("192.0.2.4", busy) // 7
-	c.want(3)
+	c.want(2)
 	c.come("192.0.2.4", busy)
-	c.want(3, 5)
+	c.want(2, 3)
 	c.come("192.0.2.4", busy)
-	c.want(2, 3, 5)
-	c.come("192.0.2.4", busy) // now all hold one: what is unfinished goes, then the longest idle
-	c.want(2, 3, 5, 6)
+	c.want(2, 3, 4)
+	c.come("192.0.2.4", busy) // now all hold one
+	c.want(2, 3, 4, 5)
 	c.come("192.0.2.4", busy)
-	c.want(0, 2, 3, 5, 6)
+	c.want(0, 2, 3, 4, 5)
 	c.come("192.0.2.4", busy)
 	c.want(0, 2, 3, 4, 5, 6)
 	if _, err := c.try("192.0.2.5"); !errors.Is(err, limit.ErrTotal) {
@@ -100,6 +100,25 @@ func TestPool_Enter_evicts(t *testing.T) {
 	}
 	if open, unfinished := c.Count(); open != 7 || unfinished != 0 {
 		t.Errorf("%d open, %d unfinished", open, unfinished)
+	}
+}
+
+// Ten addresses that each had a tenth of all, idle after one request, kept every newcomer out:
+// the newest, still in its handshake, was evicted before what was idle. A flood of newcomers
+// evicts nothing of the few that are idle.
+func TestPool_Enter_idleTenths(t *testing.T) {
+	for _, many := range []limit.Stage{half, idle} {
+		p := newPool(t, limit.Limits{Total: 60})
+		for n := range 60 {
+			p.come(fmt.Sprintf("198.51.100.%d", n%10), many)
+		}
+		mine := p.come("192.0.2.1", idle-many)
+		for n := range 29 {
+			p.come(fmt.Sprintf("198.51.100.%d", n%10), half)
+		}
+		if mine.evicted > 0 {
+			t.Errorf("a slot at stage %d was evicted before those at stage %d", idle-many, many)
+		}
 	}
 }
 
@@ -218,14 +237,14 @@ func TestPool_Enter_resting(t *testing.T) {
 	c.come("192.0.2.2", idle) // 3
 	c.want()
 	c.come("192.0.2.3", busy) // 4: it rested when it came
-	c.want(2)
+	c.want(3)
 	late := c.come("192.0.2.4", busy) // 5
 	late.slot.Move(idle)
-	c.want(2)
+	c.want(3)
 	c.come("192.0.2.5", half) // 6
-	c.want(2, 3)
+	c.want(3, 5)
 	c.come("192.0.2.5", half) // 7
-	c.want(2, 3, 6)
+	c.want(2, 3, 5)
 }
 
 // An address at its own bound evicts its own, or nobody; loopback has none.
