@@ -43,6 +43,48 @@ func (t Terms) Equal(other Terms) bool {
 		t.Hours.String() == other.Hours.String() && t.Holidays.String() == other.Holidays.String()
 }
 
+// Within reports whether a grant of the other terms holds whenever one of these does.
+func (t Terms) Within(other Terms) bool {
+	return !t.From.Before(other.From.Time) &&
+		(other.Until.IsZero() || !t.Until.IsZero() && !t.Until.After(other.Until.Time)) &&
+		(other.anyHour() || t.Hours.Within(other.Hours) && t.onHolidays().Within(other.onHolidays()))
+}
+
+// Meet returns the terms of a grant that holds only while grants of both do. Hours past midnight
+// meet those of the day on which they start.
+func (t Terms) Meet(other Terms) Terms {
+	met := t
+	if t.From.Before(other.From.Time) {
+		met.From = other.From
+	}
+	if t.Until.IsZero() || !other.Until.IsZero() && other.Until.Before(t.Until.Time) {
+		met.Until = other.Until
+	}
+	if other.anyHour() {
+		return met
+	}
+	if met.Hours, met.Holidays = other.Hours, other.Holidays; t.anyHour() {
+		return met
+	}
+	met.Hours = t.Hours.Meet(other.Hours)
+	met.Holidays = t.onHolidays().Meet(other.onHolidays())
+	if (t.Holidays.IsZero() || other.Holidays.IsZero()) && met.Holidays.String() == met.Hours.String() {
+		met.Holidays = Schedule{}
+	}
+	return met
+}
+
+// anyHour reports whether the terms hold at any hour of every day.
+func (t Terms) anyHour() bool { return t.Hours.IsZero() && t.Holidays.IsZero() }
+
+// onHolidays returns the hours on holidays, which are those of other days unless stated.
+func (t Terms) onHolidays() Schedule {
+	if t.Holidays.IsZero() {
+		return t.Hours
+	}
+	return t.Holidays
+}
+
 // Text words the terms, with their times as stamp words them: "until …,
 // Mon-Fri 08:00-18:00, on holidays none"; "" is at any time.
 func (t Terms) Text(stamp func(time.Time) string) string {

@@ -25,6 +25,8 @@ type span struct {
 	start, end  int // end may be 1440 (24:00)
 }
 
+const minutesOfDay = 24 * 60
+
 // maxSpans bounds a schedule, because it is parsed from outside and walked for
 // every unlock.
 const maxSpans = 16
@@ -72,7 +74,7 @@ func parseSpan(text string) (span, error) {
 	begin, end, ok3 := strings.Cut(fields[1], "-")
 	start, ok4 := clockMinutes(begin)
 	stop, ok5 := clockMinutes(end)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || start == stop || start == 24*60 {
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || start == stop || start == minutesOfDay {
 		return span{}, bad
 	}
 	return span{from, to, start, stop}, nil
@@ -97,7 +99,7 @@ func weekday(text string) (int, bool) {
 func clockMinutes(text string) (int, bool) {
 	const layout = "15:04"
 	if text == "24:00" {
-		return 24 * 60, true
+		return minutesOfDay, true
 	}
 	t, err := time.Parse(layout, text)
 	return t.Hour()*60 + t.Minute(), err == nil && len(text) == len(layout)
@@ -105,6 +107,80 @@ func clockMinutes(text string) (int, bool) {
 
 // IsZero reports whether the schedule is the one without limits.
 func (s Schedule) IsZero() bool { return len(s.spans) == 0 && !s.none }
+
+// Within reports whether the hours of each day are within those of other of the same day, so
+// that it is so too where some days have no hours, as holidays may.
+func (s Schedule) Within(other Schedule) bool {
+	minutes := []int{0} // at one of these begins what s covers and other does not
+	for _, sp := range s.spans {
+		minutes = append(minutes, sp.start)
+	}
+	for _, sp := range other.spans {
+		minutes = append(minutes, sp.end%minutesOfDay)
+	}
+	for day := range time.Weekday(7) {
+		for _, m := range minutes {
+			if s.coversOn(day, m) && !other.coversOn(day, m) || s.coversAfter(day, m) && !other.coversAfter(day, m) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Meet returns the hours of each day that are within both, and none where that would take too
+// many spans.
+func (s Schedule) Meet(other Schedule) (both Schedule) {
+	switch {
+	case other.Within(s):
+		return other
+	case s.Within(other):
+		return s
+	}
+	for _, a := range s.daily() {
+		for _, b := range other.daily() {
+			both.spans = append(both.spans, a.meet(b)...)
+		}
+	}
+	if n := len(both.spans); n == 0 || n > maxSpans {
+		return Schedule{none: true}
+	}
+	return both
+}
+
+// daily returns the spans of the schedule, also of the one without limits.
+func (s Schedule) daily() []span {
+	if s.IsZero() {
+		return []span{{0, 6, 0, minutesOfDay}}
+	}
+	return s.spans
+}
+
+// meet returns what two spans that begin on the same days have in common.
+func (sp span) meet(other span) (both []span) {
+	start, end := max(sp.start, other.start), min(sp.until(), other.until())
+	if start >= end {
+		return nil
+	}
+	for day := range 7 {
+		switch n := len(both); {
+		case !sp.on(day) || !other.on(day):
+		case n > 0 && both[n-1].last == day-1:
+			both[n-1].last = day
+		default:
+			both = append(both, span{day, day, start, (end-1)%minutesOfDay + 1})
+		}
+	}
+	return both
+}
+
+// until returns the end of the span in minutes since the midnight before its start.
+func (sp span) until() int {
+	if sp.overnight() {
+		return sp.end + minutesOfDay
+	}
+	return sp.end
+}
 
 // coversOn reports whether the hours that belong to a day of the week cover a minute of
 // that day.
