@@ -57,17 +57,28 @@ func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Gra
 	if err := checkGrant(grant); err != nil {
 		return nil, err
 	}
-	detail := groupsText(grant.Key(), ": ") + limits(grant.Terms)
-	old, had := s.dir.rules().grants[grant.Key()]
-	if had && old.Equal(grant.Terms) {
+	if old, had := s.dir.rules().grants[grant.Key()]; had && old.Equal(grant.Terms) {
 		return nil, nil
 	}
-	if had {
+	return []site.Amendment{{PutGrant: &grant, Record: s.grantRecord(by, account, grant)}}, nil
+}
+
+// draftNarrowing drafts that a grant which is there holds within other terms at most.
+func (s *Service) draftNarrowing(by site.Actor, account site.Account, grant site.Grant) site.Amendment {
+	narrowed := grant
+	narrowed.Terms = s.dir.rules().grants[grant.Key()].Meet(grant.Terms)
+	return site.Amendment{NarrowGrant: &grant, Record: s.grantRecord(by, account, narrowed)}
+}
+
+// grantRecord is the record of a grant that replaces the one of the same key.
+func (s *Service) grantRecord(by site.Actor, account site.Account, grant site.Grant) site.Record {
+	detail := groupsText(grant.Key(), ": ") + limits(grant.Terms)
+	if old, had := s.dir.rules().grants[grant.Key()]; had {
 		detail += "; before: " + limits(old.Terms)
 	}
 	rec := change(by, site.KindGranted, account, detail)
 	rec.Station = grant.Station
-	return []site.Amendment{{PutGrant: &grant, Record: rec}}, nil
+	return rec
 }
 
 // DraftWithdrawal drafts the end of a grant.

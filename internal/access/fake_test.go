@@ -129,13 +129,15 @@ func methodOf(a site.Amendment) string {
 		return "RemoveAccount"
 	case a.PutGrant != nil:
 		return "PutGrant"
+	case a.NarrowGrant != nil:
+		return "NarrowGrant"
 	case a.RemoveGrant != nil:
 		return "RemoveGrant"
 	case len(a.EndSessions) > 0:
 		return "EndSessions"
 	case a.AddMember != nil:
 		return "AddMember"
-	case a.AddGroup != nil, a.RemoveGroup != "", a.RemoveMember != nil, a.PutHoliday != nil, a.RemoveHoliday != "":
+	case a.AddGroup != nil, a.RemoveGroup != "", a.RemoveMember != nil, a.PutHoliday != nil, a.AddDates != nil, a.RemoveHoliday != "":
 		return "Groups"
 	case a.AddToken != nil:
 		return "AddToken"
@@ -155,6 +157,12 @@ func (m *memoryStore) amend(a site.Amendment) error {
 		return m.removeAccount(a.RemoveAccount)
 	case a.PutGrant != nil:
 		return m.putGrant(*a.PutGrant)
+	case a.NarrowGrant != nil:
+		if g, ok := m.grants[a.NarrowGrant.Key()]; ok {
+			g.Terms = g.Meet(a.NarrowGrant.Terms)
+			m.grants[g.Key()] = g
+		}
+		return nil
 	case a.RemoveGrant != nil:
 		return m.removeGrant(*a.RemoveGrant)
 	case a.AddToken != nil:
@@ -194,6 +202,10 @@ func (m *memoryStore) amendSchedule(a site.Amendment) error {
 		m.leave(*a.RemoveMember)
 	case a.PutHoliday != nil:
 		m.holidays[a.PutHoliday.Name] = *a.PutHoliday
+	case a.AddDates != nil:
+		h := *a.AddDates
+		h.Dates = site.JoinDates(m.holidays[h.Name].Dates, h.Dates)
+		m.holidays[h.Name] = h
 	case a.RemoveHoliday != "":
 		delete(m.holidays, a.RemoveHoliday)
 	}

@@ -103,24 +103,31 @@ func (s *Service) Zone() *time.Location {
 
 // PutGrant permits an account or a group to use a station or a group, and replaces the
 // grant of the same key; changed reports whether anything changed, and only then is there
-// a record. What the grant that it replaces permits beyond it
-// ends at once, whatever it returns. Invalid when the grant does not say for what it is or
-// would end before it begins, NotFound when account, station or group is not there,
-// Unavailable.
+// a record. The grant that it replaces is narrowed to the new terms at once, whatever PutGrant
+// returns; what these permit beyond it is stored first. Invalid when the grant does not say for
+// what it is or would end before it begins, NotFound when account, station or group is not
+// there, Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	change := s.changes.Make
-	if _, had := s.dir.rules().grants[grant.Key()]; had {
-		change = s.changes.Revoke
+	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+		account, err := s.holder(grant)
+		if old, had := s.dir.rules().grants[grant.Key()]; err != nil || !had || old.Within(grant.Terms) {
+			return nil, err
+		}
+		changed = true
+		return []site.Amendment{s.draftNarrowing(by, account, grant)}, nil
+	})
+	if err != nil {
+		return false, err
 	}
-	err = change(ctx, by, func() (drafted []site.Amendment, err error) {
+	err = s.changes.Make(ctx, by, func() (drafted []site.Amendment, err error) {
 		account, err := s.holder(grant)
 		if err == nil {
 			drafted, err = s.DraftGrant(by, account, grant)
 		}
-		changed = len(drafted) > 0
+		changed = changed || len(drafted) > 0
 		return drafted, err
 	})
 	return changed && err == nil, err

@@ -18,17 +18,26 @@ func (s *Service) Holidays() []site.Holiday {
 
 // AddHolidays adds dates to the holidays of those names, and the holidays that are not
 // there; it returns those that changed, as they are then. Conflict when there would be more
-// than [site.MaxHolidays] or [site.MaxHolidayDates]; then none has changed. Unavailable; what
-// the new dates revoke is gone all the same.
+// than [site.MaxHolidays] or [site.MaxHolidayDates]; then none has changed. Unavailable. Where no
+// grant permits more on holidays than on other days, it takes effect at once, whatever it returns.
 func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
-	err = s.changes.Revoke(ctx, by, func() (drafted []site.Amendment, err error) {
+	err = s.holidayChange(true)(ctx, by, func() (drafted []site.Amendment, err error) {
 		drafted, err = s.DraftHolidays(by, holidays, false)
 		for _, a := range drafted {
-			changed = append(changed, *a.PutHoliday)
+			changed = append(changed, *a.AddDates)
 		}
 		return drafted, err
 	})
 	return changed, err
+}
+
+// holidayChange returns how more holidays, or fewer, are made: only where no grant permits more
+// by them are they a revocation.
+func (s *Service) holidayChange(more bool) func(context.Context, site.Actor, func() ([]site.Amendment, error)) error {
+	if s.dir.rules().withdraws(more) {
+		return s.changes.Revoke
+	}
+	return s.changes.Make
 }
 
 // DraftHolidays drafts the dates of holidays, each named once: with prune they are all there
@@ -57,7 +66,11 @@ func (s *Service) DraftHolidays(by site.Actor, wanted []site.Holiday, prune bool
 		if len(h.Dates) > site.MaxHolidayDates {
 			return nil, fault.New(fault.Conflict, fmt.Sprintf("%s would have %d dates: at most %d", h.Name, len(h.Dates), site.MaxHolidayDates))
 		}
-		drafted = append(drafted, site.Amendment{PutHoliday: &h, Record: change(by, site.KindHolidayChanged, site.Account{}, h.Name+": "+h.Text())})
+		a := site.Amendment{AddDates: &h, Record: change(by, site.KindHolidayChanged, site.Account{}, h.Name+": "+h.Text())}
+		if prune {
+			a.AddDates, a.PutHoliday = nil, &h
+		}
+		drafted = append(drafted, a)
 	}
 	if count > site.MaxHolidays {
 		return nil, fault.New(fault.Conflict, fmt.Sprintf("There would be %d holidays: at most %d", count, site.MaxHolidays))
@@ -65,10 +78,10 @@ func (s *Service) DraftHolidays(by site.Actor, wanted []site.Holiday, prune bool
 	return drafted, nil
 }
 
-// RemoveHoliday removes a holiday with all its dates; hours that hold on holidays only end
-// at once, whatever it returns. NotFound; Unavailable.
+// RemoveHoliday removes a holiday with all its dates. NotFound; Unavailable. Where no grant
+// permits more on other days than on holidays, it takes effect at once, whatever it returns.
 func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string) error {
-	return s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+	return s.holidayChange(false)(ctx, by, func() ([]site.Amendment, error) {
 		notFound := fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
 		return removal(s.dir, func(r *rules) map[string]site.Holiday { return r.holidays }, name, notFound, s.DraftHolidayRemoval(by, name))
 	})

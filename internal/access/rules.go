@@ -50,7 +50,7 @@ func (r *rules) with(amendments []site.Amendment) *rules {
 	for _, a := range amendments {
 		next.amend(a)
 	}
-	if slices.ContainsFunc(amendments, func(a site.Amendment) bool { return a.PutHoliday != nil || a.RemoveHoliday != "" }) {
+	if slices.ContainsFunc(amendments, func(a site.Amendment) bool { return a.PutHoliday != nil || a.AddDates != nil || a.RemoveHoliday != "" }) {
 		next.calendar = site.NewCalendar(slices.Collect(maps.Values(next.holidays)))
 	}
 	return next
@@ -61,6 +61,11 @@ func (r *rules) amend(a site.Amendment) {
 	switch {
 	case a.PutGrant != nil:
 		r.grants[a.PutGrant.Key()] = *a.PutGrant
+	case a.NarrowGrant != nil:
+		if g, there := r.grants[a.NarrowGrant.Key()]; there {
+			g.Terms = g.Meet(a.NarrowGrant.Terms)
+			r.grants[g.Key()] = g
+		}
 	case a.RemoveGrant != nil:
 		delete(r.grants, *a.RemoveGrant)
 	case a.AddGroup != nil:
@@ -73,6 +78,10 @@ func (r *rules) amend(a site.Amendment) {
 		delete(r.members, *a.RemoveMember)
 	case a.PutHoliday != nil:
 		r.holidays[a.PutHoliday.Name] = *a.PutHoliday
+	case a.AddDates != nil:
+		h := *a.AddDates
+		h.Dates = site.JoinDates(r.holidays[h.Name].Dates, h.Dates)
+		r.holidays[h.Name] = h
 	case a.RemoveHoliday != "":
 		delete(r.holidays, a.RemoveHoliday)
 	case a.RemoveGroup != "":
@@ -106,6 +115,21 @@ func (r *rules) permit(account site.AccountID, station site.StationID, now time.
 		return !permitted
 	})
 	return permitted
+}
+
+// withdraws reports whether more holidays, or fewer, permit nothing that is not permitted
+// without.
+func (r *rules) withdraws(more bool) bool {
+	for _, g := range r.grants {
+		before, after := g.Holidays, g.Hours
+		if more {
+			before, after = after, before
+		}
+		if !g.Holidays.IsZero() && !after.Within(before) {
+			return false
+		}
+	}
+	return true
 }
 
 // each calls do with the grants of an account and its groups for a station and its groups,

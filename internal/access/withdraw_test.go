@@ -303,9 +303,9 @@ func TestService_Settle_refused(t *testing.T) {
 	h.is(h.ChangeGroup(t.Context(), admin(), "people", "", nil, group.Members), fault.Unavailable)
 	h.is(h.RevokeByRefresh(t.Context(), tokens.Refresh), fault.Unavailable)
 	h.store.fail("", nil)
-	h.store.fail("PutGrant", fault.New(fault.NotFound, "gone"))
+	h.store.fail("NarrowGrant", fault.New(fault.NotFound, "gone"))
 	h.flush()
-	h.store.fail("PutGrant", nil)
+	h.store.fail("NarrowGrant", nil)
 	h.agree()
 	h.dead(tokens)
 	if group, _ = h.Group("people"); len(group.Members) != 0 {

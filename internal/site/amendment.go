@@ -17,6 +17,7 @@ type Amendment struct {
 	LowerMode  *StationMode `json:",omitzero"`
 
 	PutGrant    *Grant    `json:",omitzero"` // in place of the one of the same key
+	NarrowGrant *Grant    `json:",omitzero"` // the one of the same key holds within these terms at most
 	RemoveGrant *GrantKey `json:",omitzero"`
 
 	AddGroup     *Group    `json:",omitzero"` // its name and kind; members are added by themselves
@@ -25,6 +26,7 @@ type Amendment struct {
 	RemoveMember *Member   `json:",omitzero"`
 
 	PutHoliday    *Holiday `json:",omitzero"` // in place of the one of that name
+	AddDates      *Holiday `json:",omitzero"` // to those of the one of that name, which is added where there is none
 	RemoveHoliday string   `json:",omitzero"` // its name
 
 	AddToken    *Token    `json:",omitzero"`

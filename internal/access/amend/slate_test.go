@@ -168,11 +168,11 @@ func TestAmendment_written(t *testing.T) {
 		{RemoveStation: 7},
 		{DropSecret: 7},
 		{LowerMode: &site.StationMode{Station: 7, HomeAssistant: site.HomeAssistantOff}},
-		{PutGrant: &site.Grant{Account: "a", StationGroup: "doors", Terms: site.Terms{From: now, Until: now, Hours: hours, Holidays: hours}}},
+		{NarrowGrant: &site.Grant{Account: "a", StationGroup: "doors", Terms: site.Terms{From: now, Until: now, Hours: hours, Holidays: hours}}},
 		{RemoveGrant: &site.GrantKey{AccountGroup: "people", Station: 7}},
 		{RemoveGroup: "people"},
 		{RemoveMember: &site.Member{Group: "people", Account: "a"}},
-		{PutHoliday: &site.Holiday{Name: "Christmas", Dates: []site.Dates{dates}}},
+		{AddDates: &site.Holiday{Name: "Christmas", Dates: []site.Dates{dates}}},
 		{RemoveHoliday: "Christmas"},
 		{RemoveToken: "a"},
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"strconv"
 
@@ -82,6 +83,9 @@ func keyOf(k site.GrantKey) []any {
 	return []any{string(k.Account), string(k.AccountGroup), int64(k.Station), string(k.StationGroup)}
 }
 
+// withKey selects the grant of a key.
+const withKey = "WHERE ifnull(account, '') = ? AND ifnull(account_group, '') = ? AND ifnull(station, 0) = ? AND ifnull(station_group, '') = ?"
+
 // memberKey returns the key of a member as its table has it, and the column of that table
 // in which the member stands; the table has its name.
 func memberKey(m *site.Member) (column string, key []any) {
@@ -95,12 +99,11 @@ func memberKey(m *site.Member) (column string, key []any) {
 func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 	switch {
 	case a.PutGrant != nil:
-		g := a.PutGrant
-		_, err = t.exec(`REPLACE INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
-			VALUES (nullif(?, ''), nullif(?, ''), nullif(?, 0), nullif(?, ''), ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From.Time), toMillis(g.Until.Time), g.Hours.String(), g.Holidays.String())...)
+		err = t.putGrant(*a.PutGrant)
+	case a.NarrowGrant != nil:
+		err = t.narrowGrant(*a.NarrowGrant)
 	case a.RemoveGrant != nil:
-		_, err = t.exec(`DELETE FROM access_grant WHERE ifnull(account, '') = ? AND ifnull(account_group, '') = ?
-			AND ifnull(station, 0) = ? AND ifnull(station_group, '') = ?`, keyOf(*a.RemoveGrant)...)
+		_, err = t.exec("DELETE FROM access_grant "+withKey, keyOf(*a.RemoveGrant)...)
 	case a.AddGroup != nil:
 		_, err = t.exec("INSERT INTO site_group (name, kind) VALUES (?, ?)", string(a.AddGroup.Name), string(a.AddGroup.Kind))
 	case a.RemoveGroup != "":
@@ -112,12 +115,50 @@ func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 		column, key := memberKey(a.RemoveMember)
 		_, err = t.exec("DELETE FROM group_"+column+" WHERE name = ? AND "+column+" = ?", key...)
 	case a.PutHoliday != nil:
-		_, err = t.exec("INSERT INTO holiday (name, dates) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET dates = excluded.dates",
-			a.PutHoliday.Name, a.PutHoliday.Text())
+		err = t.putHoliday(*a.PutHoliday)
+	case a.AddDates != nil:
+		h := *a.AddDates
+		old, found := stored(t, scanHoliday, "SELECT name, dates FROM holiday WHERE name = ?", h.Name)
+		h.Dates = site.JoinDates(old.Dates, h.Dates)
+		if err = found; err == nil {
+			err = t.putHoliday(h)
+		}
 	case a.RemoveHoliday != "":
 		_, err = t.exec("DELETE FROM holiday WHERE name = ?", a.RemoveHoliday)
 	default:
 		err = errors.New("an amendment that amends nothing")
 	}
+	return err
+}
+
+func (t *transaction) putGrant(g site.Grant) error {
+	_, err := t.exec(`REPLACE INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
+		VALUES (nullif(?, ''), nullif(?, ''), nullif(?, 0), nullif(?, ''), ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From.Time), toMillis(g.Until.Time), g.Hours.String(), g.Holidays.String())...)
+	return err
+}
+
+// narrowGrant narrows the grant of the same key, which may be gone already.
+func (t *transaction) narrowGrant(to site.Grant) error {
+	old, err := stored(t, scanGrant, `SELECT account, account_group, station, station_group, from_time, until_time, hours, holidays
+		FROM access_grant `+withKey, keyOf(to.Key())...)
+	if err != nil || old.Key() != to.Key() {
+		return err
+	}
+	to.Terms = old.Meet(to.Terms)
+	return t.putGrant(to)
+}
+
+// stored returns the row that a query finds, or zero for none and for a damaged one.
+func stored[T any](t *transaction, scan func(*sql.Rows) (T, error), query string, args ...any) (row T, err error) {
+	for row, err = range each(context.Background(), t.conn, scan, query, args...) {
+		if errors.Is(err, errDamaged) {
+			return *new(T), nil
+		}
+	}
+	return row, err
+}
+
+func (t *transaction) putHoliday(h site.Holiday) error {
+	_, err := t.exec("INSERT INTO holiday (name, dates) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET dates = excluded.dates", h.Name, h.Text())
 	return err
 }
