@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -37,7 +38,7 @@ func readHead(path string) uint64 {
 	if err != nil || len(content) != headSize {
 		return 0
 	}
-	if seq := binary.BigEndian.Uint64(content); string(encodeHead(seq)) == string(content) {
+	if seq := binary.BigEndian.Uint64(content); bytes.Equal(encodeHead(seq), content) {
 		return seq
 	}
 	return 0
