@@ -83,6 +83,7 @@ func (db *DB) keepCopy() {
 		}
 		select {
 		case <-ticker.C:
+			db.watchFiles()
 		case <-db.stopped:
 			open = false
 		}

@@ -86,13 +86,14 @@ type DB struct {
 	// The writer goroutine's own.
 	conn writerConn
 	span
-	searched uint64    // up to here all evidence was removed; of the one that prunes
-	mirrored error     // why the file could not be opened, and memory has what could be read of it; nil: it is open
-	retry    time.Time // when to try again
-	head     *os.File  // see [headMark]; nil: it is not open
-	tight    bool      // a transaction did not fit on the disk, and there has been no room since
-	statesAt uint64    // the tail when states were saved last; see [states]
-	encoded  []byte    // the present record
+	searched uint64                   // up to here all evidence was removed; of the one that prunes
+	mirrored error                    // why the file could not be opened, and memory has what could be read of it; nil: it is open
+	retry    time.Time                // when to try again
+	files    atomic.Pointer[identity] // the open files; nil: it is in memory
+	head     *os.File                 // see [headMark]; nil: it is not open
+	tight    bool                     // a transaction did not fit on the disk, and there has been no room since
+	statesAt uint64                   // the tail when states were saved last; see [states]
+	encoded  []byte                   // the present record
 }
 
 // span is what the writer knows of the journal, as the present transaction leaves it.
@@ -148,7 +149,11 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	// A copy of the file alone is readable from the start; a full disk has nothing to move.
 	_, _ = writing.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
-	return newDB(ctx, cfg, writing, connect(dsn(cfg.Path, readerPragmas), readers), persistLog)
+	db, err := newDB(ctx, cfg, writing, connect(dsn(cfg.Path, readerPragmas), readers), persistLog)
+	if err == nil {
+		db.files.Store(identify(cfg.Path))
+	}
+	return db, err
 }
 
 // newDB returns a database with these connections; prepare is called with that of the writer.

@@ -22,6 +22,8 @@ func reason(err error) string {
 	switch code := codeOf(err); {
 	case isFull(err), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "it is full"
+	case errors.Is(err, errReplaced):
+		return errReplaced.Error()
 	case errors.Is(err, errStalled):
 		return "it does not answer"
 	case errors.Is(err, unix.EROFS), code == sqlite3.SQLITE_READONLY:

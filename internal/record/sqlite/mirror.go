@@ -63,25 +63,42 @@ func (r *rescuer) readable(ctx context.Context) bool {
 	return errors.Join(err, db.Close()) == nil && version > 0
 }
 
-// reopen tries to open the file of a database that is mirrored, and goes on with it. The
-// error is why it cannot be written.
+// reopen tries to open the file of a database that is mirrored, or that was removed or replaced,
+// and goes on with it. The error is why it cannot be written.
 func (db *DB) reopen() error {
+	if db.mirrored == nil && db.cfg.Copy != "" && db.replaced() {
+		db.mirrored = errReplaced
+		db.log.Error("the files of the database were removed or replaced while it is in use; it is written anew, and what is there is set aside")
+	}
 	if db.mirrored == nil || time.Now().Before(db.retry) {
 		return db.mirrored
 	}
 	began := time.Now()
-	found, err := openSound(context.Background(), db.cfg)
+	var err error
+	if db.files.Load() != nil {
+		err = db.writeAnew()
+	}
+	var found *DB
+	if err == nil {
+		found, err = openSound(context.Background(), db.cfg)
+	}
 	if err != nil {
 		db.mirrored = err
+		if db.files.Load() != nil {
+			db.mirrored = errors.Join(errReplaced, err)
+		}
 		db.retry = time.Now().Add(min(max(laterShare*time.Since(began), retryDelay), mostReopenDelay))
 		return err
 	}
 	former := db.writing
 	db.conn.close()
 	db.conn, db.writing, db.span, db.statesAt, db.mirrored = found.conn, found.writing, found.span, found.statesAt, nil
-	memory := db.reading.Swap(found.reader())
-	if err := errors.Join(memory.Close(), former.Close()); err != nil {
-		db.log.Warn("the copy in memory cannot be closed", "error", err)
+	db.files.Store(found.files.Load())
+	_ = db.head.Close()
+	db.head = nil
+	reading := db.reading.Swap(found.reader())
+	if err := errors.Join(reading.Close(), former.Close()); err != nil {
+		db.log.Warn("what was open before cannot be closed", "error", err)
 	}
 	db.rescued.Store(found.rescued.Load())
 	db.publish()
