@@ -27,7 +27,7 @@ type directory struct {
 type account struct {
 	site.Account
 	demoted   bool                   // the end of its role is pending
-	passwords int                    // how often the password was set since the start
+	proofs    int                    // how often the logins in flight were voided since the start
 	cost      Params                 // the parameters of its hash; zero when that is unreadable
 	devices   map[[32]byte]time.Time // the hashes of those that are known, and until when they are
 	sessions  map[site.SessionID]*session
@@ -94,8 +94,17 @@ func (d *directory) updateAccount(to site.Account) (password bool) {
 		return false
 	}
 	a.setPassword(to.Password)
-	a.passwords++
+	a.proofs++
 	return true
+}
+
+// voidLogins voids the logins in flight of every account.
+func (d *directory) voidLogins() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.accounts {
+		a.proofs++
+	}
 }
 
 // upgradePassword replaces the hash of a password that was proven and is still the same.

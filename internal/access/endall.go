@@ -9,7 +9,8 @@ import (
 )
 
 // EndAll ends every session, that of by too, removes every integration token, and signs and
-// accepts access tokens with another key of 32 bytes or more from now on. It returns how
+// accepts access tokens with another key of 32 bytes or more from now on. A login in flight no
+// longer succeeds. It returns how
 // many there were. All of it takes effect at once, whatever it returns: Unavailable when it
 // could not be stored yet, Unauthenticated when by may do nothing any more.
 func (s *Service) EndAll(ctx context.Context, by site.Actor, key []byte) (sessions, tokens int, err error) {
@@ -18,6 +19,7 @@ func (s *Service) EndAll(ctx context.Context, by site.Actor, key []byte) (sessio
 	}
 	s.tokens.key.Store(&key)
 	s.verified.forget()
+	s.dir.voidLogins()
 	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
 		all := s.apps.DraftRemovals(by)
 		tokens = len(all)

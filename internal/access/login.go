@@ -78,7 +78,7 @@ type proof struct {
 	account   site.AccountID
 	stored    site.Secret // the hash that the password is compared with; empty without an account
 	params    Params      // the cost of comparing it without an account
-	passwords int         // which of the account's passwords that was
+	proofs    int         // as the account had it then
 	upgraded  site.Secret // its hash by the present parameters; empty when that is stored
 }
 
@@ -110,8 +110,8 @@ func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (p
 	return who, nil
 }
 
-// open opens a session of a proven account. If the account was removed or its password
-// was set while the session was being stored, the session ends.
+// open opens a session of a proven account. If the account was removed, its password was set or
+// every session ended while the session was being stored, the session ends.
 func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error) {
 	account, ok := s.dir.proven(who)
 	if !ok {
@@ -226,7 +226,7 @@ func (d *directory) toProve(a attempt) proof {
 	defer d.mu.RUnlock()
 	like := d.costLike(binary.BigEndian.Uint64(a.account[:])) // for both, because it takes time
 	if found := d.emails[a.email]; found != nil {
-		return proof{account: found.ID, stored: found.Password, passwords: found.passwords}
+		return proof{account: found.ID, stored: found.Password, proofs: found.proofs}
 	}
 	return proof{params: like}
 }
@@ -241,13 +241,13 @@ func (d *directory) costLike(choice uint64) Params {
 	return d.accounts[ids[choice%uint64(len(ids))]].cost
 }
 
-// proven returns the account, unless it was removed or its password was set since
+// proven returns the account, unless it was removed or the logins in flight were voided since
 // the proof.
 func (d *directory) proven(who proof) (site.Account, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[who.account]
-	if a == nil || a.passwords != who.passwords {
+	if a == nil || a.proofs != who.proofs {
 		return site.Account{}, false
 	}
 	return a.copied()

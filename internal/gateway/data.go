@@ -81,16 +81,15 @@ func tokenKey(data string) (key []byte, damaged error) {
 	return key, err
 }
 
-// renewTokenKey makes another key in the place of the present one, which needs no room on
-// the disk. With an error it is one for this run.
-func renewTokenKey(data string) (key []byte, unsaved error) {
+// renewTokenKey stores another key in the place of the present one, which needs no room on the
+// disk.
+func renewTokenKey(data string, key []byte) error {
 	path := tokenKeyPath(data)
-	key = newKey()
 	err := durable.Overwrite(path, 0, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = durable.Write(path, key, 0o600)
 	}
-	return key, err
+	return err
 }
 
 func tokenKeyPath(data string) string { return filepath.Join(data, "token.key") }
