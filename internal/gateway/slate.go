@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"gatehouse/internal/health"
@@ -20,22 +19,16 @@ func runtimeFolder() string {
 }
 
 // resumeRevocations puts into effect what was revoked in an earlier run and is not stored yet.
-// The slate beside the database has a name of its family, so that a restore sets it aside with
-// the database.
 func (g *Gateway) resumeRevocations(ctx context.Context) error {
 	stored, err := g.db.Revoked(ctx)
 	if err != nil {
 		return err
 	}
-	memory := ""
-	if folder := runtimeFolder(); folder != "" {
-		memory = filepath.Join(folder, "revocations")
-	}
-	held, content, err := slate.Open(filepath.Join(g.cfg.Data, "gatehouse.db.revocations"), memory)
+	held, content, err := slate.Open(g.cfg.Data, runtimeFolder(), string(g.id))
 	if err != nil {
-		g.log.Error("revocations that the database does not take are held in memory alone", "error", err)
+		g.log.Error("the file of revocations that are not stored is not as it should be", "error", err)
 	}
-	g.unreadable = errors.Is(err, slate.ErrTorn)
+	g.unreadable = errors.Is(err, slate.ErrDamaged)
 	if err := g.changes.Resume(held, content, stored, g.reportRevocations); err != nil {
 		g.log.Error("some revocations that were not stored cannot be read: revoke them again", "error", err)
 		g.unreadable = true
@@ -52,8 +45,8 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 func (g *Gateway) reportRevocations(n int, held bool) {
 	switch {
 	case n == 0 && g.unreadable:
-		g.conditions.Report(health.Warning, health.RevocationsUnstored, "Revocations that were not stored cannot be read: another version wrote them, or the file is damaged",
-			"They are not in effect. Revoke again what was revoked while the storage failed, before the gateway was started last; then this goes with its next start")
+		g.conditions.Report(health.Warning, health.RevocationsUnstored, "Revocations that were not stored cannot be read: another version wrote them, or a part of their file is damaged",
+			"They may not be in effect. Revoke again what was revoked while the storage failed, before the gateway was started last; then this goes with its next start")
 		return
 	case n == 0:
 		g.conditions.Clear(health.RevocationsUnstored)
@@ -67,6 +60,9 @@ func (g *Gateway) reportRevocations(n int, held bool) {
 		then += ", also after a restart of the gateway"
 	} else {
 		then += " until the gateway is restarted: do not restart it"
+	}
+	if g.unreadable {
+		then += "; others cannot be read: revoke again what was revoked before the last start"
 	}
 	g.conditions.Report(health.Warning, health.RevocationsUnstored, summary, then+"; see the finding of the storage")
 }

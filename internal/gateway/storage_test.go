@@ -24,7 +24,9 @@ import (
 // broken disk wrote them, are a finding, which no other revocation clears.
 func TestGateway_unreadableRevocations(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
-	if err := gatewaytest.Start(t, cfg).Stop(); err != nil {
+	first := gatewaytest.Start(t, cfg)
+	about, err := first.Admin.Status(t.Context())
+	if err := errors.Join(err, first.Stop()); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(cfg.Data, "gatehouse.db.revocations")
@@ -33,11 +35,11 @@ func TestGateway_unreadableRevocations(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
-			s, _, err := slate.Open(path, "")
-			_ = s.Hold([]byte(`[{"RemoveRoof":1,"Record":{},"Revocation":1000}]`)) // there is no runtime directory
+			s, _, err := slate.Open(cfg.Data, "", string(about.GatewayID))
+			_ = s.Hold([]byte(`{"RemoveRoof":1,"Record":{},"Revocation":1000}` + "\n")) // there is no runtime directory
 			return errors.Join(err, s.Save(t.Context()))
 		},
-		"damaged": func() error { return os.WriteFile(path, make([]byte, 256<<10), 0o600) },
+		"damaged": func() error { return os.WriteFile(path, make([]byte, 512<<10), 0o600) },
 	} {
 		if err := write(); err != nil {
 			t.Fatal(name, err)

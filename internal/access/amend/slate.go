@@ -26,11 +26,9 @@ type Slate interface {
 // pending. report is called with the number of revocations that could not be stored, and whether
 // the slate has them, whenever that changes; it must return soon. Resume must be called after the
 // functions of OnStored and OnPending were added, and before the first change. The error is that of
-// content that was not stored and that this version cannot read, as a later one may have written it: the
-// rest is pending.
+// [Decode]: the rest is pending.
 func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n int, held bool)) error {
-	all, err := decode(held, stored)
-	slices.SortFunc(all, func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) })
+	all, err := Decode(held, stored)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slate, s.report, s.last = slate, report, stored
@@ -47,20 +45,17 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 	return err
 }
 
-// decode returns those amendments in the content of a slate that this version knows. The others are
-// an error unless they are stored.
-func decode(content []byte, stored uint64) (all []site.Amendment, err error) {
-	var texts []json.RawMessage
-	if len(content) > 0 {
-		err = json.Unmarshal(content, &texts)
-	}
-	for _, text := range texts {
+// Decode returns those revocations in the content of a slate that this version knows, each
+// once, in the order of their numbers. The error is that of others, which a later version may
+// have written, unless they are stored.
+func Decode(content []byte, stored uint64) (all []site.Amendment, err error) {
+	for line := range bytes.Lines(content) {
 		var a site.Amendment
-		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
 		if unknown := decoder.Decode(&a); unknown != nil {
 			var number struct{ Revocation uint64 }
-			if json.Unmarshal(text, &number) == nil && 0 < number.Revocation && number.Revocation <= stored {
+			if json.Unmarshal(line, &number) == nil && 0 < number.Revocation && number.Revocation <= stored {
 				continue
 			}
 			err = fmt.Errorf("reading a revocation that was not stored: %w", unknown)
@@ -68,7 +63,9 @@ func decode(content []byte, stored uint64) (all []site.Amendment, err error) {
 		}
 		all = append(all, a)
 	}
-	return all, err
+	number := func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) }
+	slices.SortStableFunc(all, number)
+	return slices.CompactFunc(all, func(a, b site.Amendment) bool { return number(a, b) == 0 }), err
 }
 
 // hold has the slate hold what is pending, or as much of it as it has room for: what an account
@@ -123,10 +120,11 @@ func ofOwn(a site.Amendment) int {
 	return 1
 }
 
-// encode returns what a slate holds of amendments.
+// encode returns what a slate holds of amendments: each is a line of JSON.
 func encode(all []site.Amendment) (content []byte) {
-	if len(all) > 0 {
-		content, _ = json.Marshal(all) //nolint:errchkjson // plain data
+	for _, a := range all {
+		line, _ := json.Marshal(a) //nolint:errchkjson // plain data
+		content = append(append(content, line...), '\n')
 	}
 	return content
 }

@@ -62,9 +62,9 @@ func TestService_Resume(t *testing.T) {
 // What a later version wrote keeps nothing else from being in effect.
 func TestService_Resume_unknown(t *testing.T) {
 	for content, want := range map[string]int{
-		`[{"RemoveStation":7,"Record":{},"Revocation":1},{"RemoveRoof":1,"Record":{},"Revocation":2}]`: 1,
-		`[{"RemoveStation":"seven","Revocation":1}]`:                                                   0,
-		`{}`: 0,
+		`{"RemoveStation":7,"Record":{},"Revocation":1}` + "\n" + `{"RemoveRoof":1,"Record":{},"Revocation":2}` + "\n": 1,
+		`{"RemoveStation":"seven","Revocation":1}`: 0,
+		`[`: 0,
 	} {
 		var pending []site.Amendment
 		s := amend.New(nil)
@@ -78,7 +78,7 @@ func TestService_Resume_unknown(t *testing.T) {
 // Nor is it an error where it was stored.
 func TestService_Resume_unknownStored(t *testing.T) {
 	s := amend.New(nil)
-	content := []byte(`[{"RemoveRoof":1,"Record":{},"Revocation":2}]`)
+	content := []byte(`{"RemoveRoof":1,"Record":{},"Revocation":2}`)
 	if err := s.Resume(&memorySlate{}, content, 2, func(int, bool) {}); err != nil {
 		t.Error(err)
 	}
@@ -180,9 +180,13 @@ func TestAmendment_written(t *testing.T) {
 		want[i].Revocation = uint64(i) + 1
 		want[i].Record = site.Record{Kind: site.KindUngranted, Facts: site.Facts{Origin: site.Admin, By: "ada", Account: "a", Detail: "why", Count: 2}}
 	}
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, a := range want {
+		line, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(append(text, line...), '\n')
 	}
 	var got []site.Amendment
 	s := amend.New(nil)
