@@ -146,7 +146,7 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return body, err
 	}
-	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data})
+	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data, Runtime: a.runtimeFolder()})
 	if err != nil {
 		return nil, err
 	}

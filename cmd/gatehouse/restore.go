@@ -100,7 +100,7 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	o := backup.Order{
 		Medium: path, AcceptJournal: flags.acceptJournal, KeepSessions: flags.keepSessions, By: whoami(), Now: a.now(),
 	}
-	w, err := a.startWorker(ctx, order{Path: cfg.Data, Restore: &o})
+	w, err := a.startWorker(ctx, order{Path: cfg.Data, Runtime: a.runtimeFolder(), Restore: &o})
 	if err != nil {
 		return r, err
 	}
@@ -172,6 +172,9 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 		when = r.Holds.Newest
 	}
 	w.printf("Restored from %s: %s.", printable(r.File), a.inventory(r.Holds, when))
+	if r.Revoked > 0 {
+		w.printf("%s that its database did not have yet took effect.", plural(r.Revoked, "revocation"))
+	}
 	if r.Ended > 0 {
 		w.printf("%s ended: people log in again (--keep-sessions keeps them).", plural(r.Ended, "session"))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/record/backup"
@@ -47,9 +48,16 @@ const (
 // order is what a worker is to do: a job, or a restore.
 type order struct {
 	Job       string            `json:"job,omitempty"`
-	Path      string            `json:"path"` // the data directory, or the file to look at; the worker runs as its owner
+	Path      string            `json:"path"`    // the data directory, or the file to look at; the worker runs as its owner
+	Runtime   string            `json:"runtime"` // the runtime directory of the gateway, for a backup and a restore
 	Restore   *backup.Order     `json:"restore,omitempty"`
 	Witnesses []journal.Witness `json:"witnesses,omitempty"`
+}
+
+// runtimeFolder returns the runtime directory of the gateway: that of the packaged unit where the
+// environment names none.
+func (a *app) runtimeFolder() string {
+	return cmp.Or(config.Lookup(a.environ, gateway.RuntimeVariable), "/run/gatehouse")
 }
 
 // answer is what a worker has done or found. What was found counts with an error too.
@@ -229,7 +237,7 @@ func (a *app) restoreData(ctx context.Context, job order, archive io.Reader) (ba
 		return backup.Restored{}, err
 	}
 	defer release()
-	job.Restore.Data = job.Path
+	job.Restore.Data, job.Restore.Runtime = job.Path, job.Runtime
 	warnings := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return backup.Restore(ctx, *job.Restore, sqlite.Files{Logger: warnings}, archive)
 }
@@ -243,7 +251,7 @@ func (a *app) sendStopped(ctx context.Context, job order) error {
 	var parcel *backup.Parcel
 	if err == nil {
 		defer release()
-		parcel, err = backup.Source{Data: job.Path, Version: version, Database: sqlite.Files{}, Now: a.now}.Stopped(ctx)
+		parcel, err = backup.Source{Data: job.Path, Runtime: job.Runtime, Version: version, Database: sqlite.Files{}, Now: a.now}.Stopped(ctx)
 	}
 	sent := json.NewEncoder(a.stdout).Encode(answer{}.with(err))
 	if err != nil || sent != nil {

@@ -56,7 +56,7 @@ func arrows() map[string][]string {
 		"internal/door/broker":         {"internal/door/stationlink"},
 		"internal/door/stationlink":    {"internal/door/station", "internal/door/unlock"},
 		"internal/install/update":      {"internal/install/updatefile"},
-		"internal/record/backup":       {"internal/record/journal"},
+		"internal/record/backup":       {"internal/record/journal", "internal/record/slate"},
 		"internal/record/sqlite":       {"internal/record/journal"},
 		"internal/setup/provision":     {"internal/setup/sitefile", "internal/setup/tomlfile"},
 		"internal/setup/sitefile":      {"internal/setup/tomlfile"},

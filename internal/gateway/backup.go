@@ -26,7 +26,8 @@ func (g *Gateway) parcel(ctx context.Context, by site.Actor) (*backup.Parcel, er
 	source := backup.Source{
 		Data: g.cfg.Data, Version: g.version, Database: sqlite.Files{Logger: g.log}, Now: g.clock.Now, WithoutTLS: by.Account != "",
 	}
-	p, err := source.Running(ctx, g.db.Snapshot)
+	_ = g.changes.Settle(ctx) // the backup has also what cannot be stored
+	p, err := source.Running(ctx, g.changes.Unstored(), g.db.Snapshot)
 	if err != nil {
 		if !fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
 			err = fault.Wrap(fault.Unavailable, "The database cannot be backed up: "+fault.Sentence(err)+"; run gatehouse doctor", err)

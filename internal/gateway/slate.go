@@ -11,10 +11,12 @@ import (
 	"gatehouse/internal/record/slate"
 )
 
-// runtimeFolder returns the folder in memory that systemd created for the service, "" where
-// there is none.
+// RuntimeVariable names the folder in memory that systemd created for the service.
+const RuntimeVariable = "RUNTIME_DIRECTORY"
+
+// runtimeFolder returns that folder, "" where there is none.
 func runtimeFolder() string {
-	folder, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":") // the first of several, see systemd.exec(5)
+	folder, _, _ := strings.Cut(os.Getenv(RuntimeVariable), ":") // the first of several, see systemd.exec(5)
 	return folder
 }
 

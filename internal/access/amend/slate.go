@@ -120,6 +120,9 @@ func ofOwn(a site.Amendment) int {
 	return 1
 }
 
+// Unstored returns the revocations that the store does not have yet, for [Decode].
+func (s *Service) Unstored() []byte { return encode(amendments(s.waiting())) }
+
 // encode returns what a slate holds of amendments: each is a line of JSON.
 func encode(all []site.Amendment) (content []byte) {
 	for _, a := range all {

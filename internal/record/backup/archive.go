@@ -30,6 +30,9 @@ const (
 	mainConfig   = underConfig + "gatehouse.toml"
 	database     = "gatehouse.db"
 	certificates = "tls"
+	// revocations that the database does not have yet, as lines: see package amend. A restore
+	// stores them in the database.
+	revocations = "revocations.json"
 )
 
 // tokenKey is the key of access tokens in the data directory. It is in no backup, because
@@ -83,7 +86,7 @@ func (e Entry) local() bool {
 
 // dataName reports whether a file of that name belongs in the data directory.
 func dataName(name string) bool {
-	return name == database || name == database+"-wal" || name == tokenKey || strings.HasPrefix(name, certificates+"/")
+	return name == database || name == database+"-wal" || name == tokenKey || name == revocations || strings.HasPrefix(name, certificates+"/")
 }
 
 // maxManifest bounds what is read of a manifest, in bytes.

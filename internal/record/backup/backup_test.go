@@ -197,6 +197,86 @@ func TestRestore_plainCopy(t *testing.T) {
 	}
 }
 
+// Revocations that a database does not have yet go with its backup, and take effect with the
+// restore. So do those of the gateway that is replaced, where it is the same one.
+func TestRestore_unstored(t *testing.T) {
+	revocations := lines(t,
+		site.Amendment{RemoveStation: 1, Revocation: 5},
+		site.Amendment{EndSessions: []site.SessionID{"s-1"}, Revocation: 8},
+		site.Amendment{RemoveStation: 99, Revocation: 9},
+		site.Amendment{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Revocation: 10},
+		site.Amendment{EndSessions: []site.SessionID{"s-2"}, Revocation: 11},
+	)
+	for name, c := range map[string]struct {
+		backup func(g gateway) string
+		over   func(g gateway) gateway // what is replaced
+		want   int
+	}{
+		"the file of a stopped gateway": {func(g gateway) string { g.hold(t, revocations, true); return g.crafted(t) }, nil, 2},
+		"the runtime directory":         {func(g gateway) string { g.hold(t, revocations, false); return g.crafted(t) }, nil, 2},
+		"a running gateway": {func(g gateway) string {
+			db := g.open(t)
+			parcel, err := g.source().Running(t.Context(), revocations, db.Snapshot)
+			must(t, err)
+			var sealed bytes.Buffer
+			must(t, errors.Join(parcel.Seal(&sealed, passphrase), parcel.Close(), db.Close()))
+			return save(t, sealed.Bytes())
+		}, nil, 2},
+		"the gateway that is replaced": {func(g gateway) string {
+			path := g.crafted(t)
+			g.hold(t, revocations, true)
+			return path
+		}, func(g gateway) gateway { return g }, 2},
+		"both": {func(g gateway) string { g.hold(t, revocations, true); return g.crafted(t) }, func(g gateway) gateway { return g }, 2},
+		"another gateway that is replaced": {func(g gateway) string { return g.crafted(t) }, func(gateway) gateway {
+			other := newGateway(t, "South")
+			other.hold(t, revocations, true)
+			return other
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(t, "North")
+			db := g.open(t)
+			must(t, db.Amend(t.Context(), []site.Amendment{{RemoveToken: "none", Revocation: 7, Record: site.Record{Kind: site.KindTokenRemoved}}}))
+			must(t, db.Close())
+			path := c.backup(g)
+			present := gateway{data: filepath.Join(t.TempDir(), "data")}
+			must(t, os.Mkdir(present.data, 0o700))
+			if c.over != nil {
+				present = c.over(g)
+			}
+			o := present.order(path)
+			o.KeepSessions, o.Runtime = true, present.runtime()
+			r := present.restoreData(t, path, o)
+			inv := present.inventory(t)
+			if ended := inv.Sessions == 0; r.Revoked != c.want || ended != (c.want > 0) || inv.Stations != 1 || inv.Gateway != g.id {
+				t.Errorf("%+v, it holds %+v", r, inv)
+			}
+			if found := names(t, present.data); slices.Contains(found, "revocations.json") || slices.Contains(found, "gatehouse.db.revocations") {
+				t.Errorf("the data directory has %v", found)
+			}
+			again := present.open(t)
+			defer func() { must(t, again.Close()) }()
+			if stored, err := again.Revoked(t.Context()); err != nil || c.want > 0 && stored != 11 {
+				t.Errorf("stored up to %d, %v", stored, err)
+			}
+			if grants, err := again.LoadAccess(t.Context()); err != nil || len(grants.Grants) > 0 {
+				t.Errorf("a grant was added: %+v, %v", grants.Grants, err)
+			}
+		})
+	}
+}
+
+// Revocations that a later version wrote refuse a restore.
+func TestRestore_unreadable(t *testing.T) {
+	g := newGateway(t, "North")
+	g.hold(t, []byte(`{"RemoveRoof":1,"Revocation":1}`+"\n"), true)
+	path := g.crafted(t)
+	if _, _, err := g.try(t.Context(), path, g.order(path)); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.Sentence(err), "install gatehouse 1.2.3") {
+		t.Error(err)
+	}
+}
+
 // A gateway that was killed has a log beside its database, which belongs to it.
 func TestStopped_killed(t *testing.T) {
 	g := newGateway(t, "North")
@@ -237,7 +317,7 @@ func TestRunning(t *testing.T) {
 	g := newGateway(t, "North")
 	db := g.open(t)
 	defer func() { must(t, db.Close()) }()
-	parcel, err := g.source().Running(t.Context(), db.Snapshot)
+	parcel, err := g.source().Running(t.Context(), nil, db.Snapshot)
 	must(t, err)
 	if found := hidden(t, g.data); len(found) > 0 {
 		t.Errorf("in the data directory: %v", found)
@@ -256,7 +336,7 @@ func TestRunning(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.source().Running(gone, db.Snapshot); !errors.Is(err, context.Canceled) {
+	if _, err := g.source().Running(gone, nil, db.Snapshot); !errors.Is(err, context.Canceled) {
 		t.Errorf("called off: %v", err)
 	}
 	if found := hidden(t, g.data); len(found) > 0 {

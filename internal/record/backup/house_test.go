@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/slate"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/await"
@@ -93,8 +95,35 @@ func (g gateway) read(t *testing.T, name string) string {
 	return string(text)
 }
 
+// runtime returns the runtime directory of the gateway.
+func (g gateway) runtime() string { return g.root() }
+
+// lines returns revocations as package amend writes them.
+func lines(t *testing.T, all ...site.Amendment) (text []byte) {
+	t.Helper()
+	for _, a := range all {
+		a.Record = site.Record{Kind: site.KindSessionRevoked}
+		line, err := json.Marshal(a)
+		must(t, err)
+		text = append(append(text, line...), '\n')
+	}
+	return text
+}
+
+// hold has the slate of the gateway hold revocations, on the disk or in memory alone.
+func (g gateway) hold(t *testing.T, revocations []byte, disk bool) {
+	t.Helper()
+	s, _, err := slate.Open(g.data, g.runtime(), string(g.id))
+	must(t, err)
+	must(t, s.Hold(revocations))
+	if disk {
+		must(t, s.Save(t.Context()))
+		must(t, os.Remove(filepath.Join(g.runtime(), "revocations")))
+	}
+}
+
 func (g gateway) source() backup.Source {
-	return backup.Source{Data: g.data, Version: "1.2.3", Database: files, Now: clock{}.Now}
+	return backup.Source{Data: g.data, Runtime: g.runtime(), Version: "1.2.3", Database: files, Now: clock{}.Now}
 }
 
 func (g gateway) inventory(t *testing.T) site.Inventory {

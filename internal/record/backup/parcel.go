@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,6 +18,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
+	"gatehouse/internal/record/slate"
 	"gatehouse/internal/site"
 )
 
@@ -28,14 +30,15 @@ type Database interface {
 	// Audit is Inspect that also checks every record of the journal, and refuses a file whose
 	// schema is not the one that gatehouse creates.
 	Audit(ctx context.Context, path, name string) (site.Inventory, journal.Verdict, error)
-	// Renew brings a file to this version's schema, ends its sessions unless
-	// keepSessions, and appends r to its journal.
-	Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error)
+	// Renew brings a file to this version's schema, stores those revocations that it does not
+	// have yet, ends its sessions unless keepSessions, and appends r to its journal.
+	Renew(ctx context.Context, path string, revocations []site.Amendment, keepSessions bool, r site.Record) (revoked, ended int, err error)
 }
 
 // Source is the data of one gateway.
 type Source struct {
 	Data     string // the data directory
+	Runtime  string // the runtime directory of the gateway, for [Source.Stopped]
 	Version  string // of gatehouse
 	Database Database
 	Now      func() time.Time
@@ -49,7 +52,7 @@ type Source struct {
 // encrypted: only those who may see every secret of the gateway may have it.
 type Parcel struct {
 	Manifest
-	held []*os.File // in the order of Files; kept open, so that the content stays when the name is removed
+	held []io.ReadSeekCloser // in the order of Files; files are kept open, so that the content stays when the name is removed
 }
 
 // snapshotPrefix begins the names of snapshots in the data directory.
@@ -57,9 +60,10 @@ const snapshotPrefix = ".backup-"
 
 // Running makes a parcel of a running gateway's data. snapshot writes a consistent copy of
 // the database to a path, without keeping a write waiting. The copy takes room on the disk
-// of the data directory until Close; its name is removed at once. Errors are those of
+// of the data directory until Close; its name is removed at once. unstored are the revocations
+// that the database did not have directly before, as lines, see [amend.Decode]. Errors are those of
 // snapshot, and Unavailable.
-func (s Source) Running(ctx context.Context, snapshot func(ctx context.Context, path string) error) (*Parcel, error) {
+func (s Source) Running(ctx context.Context, unstored []byte, snapshot func(ctx context.Context, path string) error) (*Parcel, error) {
 	path := filepath.Join(s.Data, snapshotPrefix+rand.Text()+".db")
 	if err := snapshot(ctx, path); err != nil {
 		return nil, err
@@ -68,7 +72,11 @@ func (s Source) Running(ctx context.Context, snapshot func(ctx context.Context, 
 	if gone := os.Remove(path); gone != nil && err == nil {
 		return nil, errors.Join(gone, p.Close())
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.holdRevocations(unstored)
+	return p, nil
 }
 
 // Stopped makes a parcel of a gateway that does not run; the caller holds the lock of
@@ -81,7 +89,12 @@ func (s Source) Stopped(ctx context.Context) (*Parcel, error) {
 		err = fault.Wrap(fault.NotFound, "There is no database of a gateway in "+s.Data+
 			": name the configuration of the gateway with --config, or its data directory with GATEHOUSE_DATA", err)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	unstored, _ := slate.Read(s.Data, s.Runtime, string(p.Holds.Gateway)) // the next start reports what is damaged
+	p.holdRevocations(unstored)
+	return p, nil
 }
 
 func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) {
@@ -130,6 +143,22 @@ func (p *Parcel) holdCertificates(ctx context.Context, data string) error {
 		return p.hold(ctx, filepath.ToSlash(below), path, unix.O_NOFOLLOW)
 	})
 }
+
+// holdRevocations takes revocations into the parcel that the database may not have.
+func (p *Parcel) holdRevocations(unstored []byte) {
+	if len(unstored) == 0 {
+		return
+	}
+	sum := sha256.Sum256(unstored)
+	p.Files = append(p.Files, Entry{Name: underData + revocations, Size: int64(len(unstored)), SHA256: hex.EncodeToString(sum[:]), Mode: 0o600})
+	p.held = append(p.held, inMemory{bytes.NewReader(unstored)})
+}
+
+// inMemory is a part of a parcel that is no file.
+type inMemory struct{ *bytes.Reader }
+
+// Close implements [io.Closer].
+func (inMemory) Close() error { return nil }
 
 // hold takes one file into the parcel. flag is for open(2), beside O_RDONLY.
 func (p *Parcel) hold(ctx context.Context, name, path string, flag int) error {

@@ -11,14 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/slate"
 	"gatehouse/internal/site"
 )
 
 // Order is what to restore, where to, and how.
 type Order struct {
 	Data          string    `json:"-"`             // the data directory, whose lock the caller holds
+	Runtime       string    `json:"-"`             // the runtime directory of its gateway
 	Medium        string    `json:"medium"`        // the name of the file, for messages
 	AcceptJournal bool      `json:"acceptJournal"` // also a journal of which a record was changed
 	KeepSessions  bool      `json:"keepSessions"`  // else every login ends
@@ -32,6 +35,7 @@ type Restored struct {
 	Created site.Timestamp `json:"created"`           // null of a plain copy
 	Holds   site.Inventory `json:"holds"`
 	Broken  uint64         `json:"broken,omitempty"` // seq of the first record that someone changed; 0: none
+	Revoked int            `json:"revocations"`      // those that the database in it did not have yet
 	Ended   int            `json:"sessionsEnded"`
 	Kept    string         `json:"kept,omitempty"` // the folder with what was there; "" where there was nothing
 	// Certificates reports whether the gateway's own certificates were restored. If not, those
@@ -70,9 +74,13 @@ func Restore(ctx context.Context, o Order, db Database, data io.Reader) (r Resto
 	if err == nil {
 		err = confirmed(data)
 	}
+	var unstored []site.Amendment
+	if err == nil {
+		unstored, err = s.unstored(r.Holds.Gateway)
+	}
 	if err == nil {
 		record := site.Record{Kind: site.KindRestored, Facts: site.Facts{Origin: site.Admin, By: o.By, Detail: s.story(r)}}
-		r.Ended, err = db.Renew(ctx, s.path(database), o.KeepSessions, record)
+		r.Revoked, r.Ended, err = db.Renew(ctx, s.path(database), unstored, o.KeepSessions, record)
 	}
 	if err == nil {
 		r.Kept, err = s.commit(ctx)
@@ -158,6 +166,25 @@ func (s *staged) verify(ctx context.Context) (r Restored, err error) {
 	return Restored{
 		Version: s.Version, Created: s.Created, Holds: holds, Broken: journal.Broken, Certificates: isThere(s.path(certificates)),
 	}, nil
+}
+
+// unstored returns the revocations that the restored database may not have: those of the backup, and
+// where the gateway that is replaced is the same one, those that wait there.
+func (s *staged) unstored(gateway site.GatewayID) ([]site.Amendment, error) {
+	path := s.path(revocations)
+	content, err := os.ReadFile(path) //nolint:gosec // what was unpacked
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if _, err := amend.Decode(content, 0); err != nil {
+		return nil, fault.Wrap(fault.Conflict, s.Medium+" holds revocations that this version cannot read: install gatehouse "+s.Version+" or newer first", err)
+	}
+	present, _ := slate.Read(s.Data, s.Runtime, string(gateway)) // what is damaged is set aside with the rest
+	all, _ := amend.Decode(append(content, present...), 0)       // a former version leaves what a later one has written
+	return all, nil
 }
 
 // story returns the detail of the journal's record.

@@ -83,10 +83,14 @@ func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, 
 }
 
 // Renew makes a database file ready to be served in the place of another: it brings
-// it to this version's schema, ends its sessions unless keepSessions, and appends r, with
-// the number of sessions that ended as its count.
-func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
-	err = f.write(ctx, path, func(db *DB) error {
+// it to this version's schema, stores those revocations that it does not have yet, ends its
+// sessions unless keepSessions, and appends r, with the number of sessions that ended as its
+// count. revocations are in the order of their numbers.
+func (f Files) Renew(ctx context.Context, path string, revocations []site.Amendment, keepSessions bool, r site.Record) (revoked, ended int, err error) {
+	err = f.write(ctx, path, func(db *DB) (err error) {
+		if revoked, err = db.revoke(ctx, revocations); err != nil {
+			return err
+		}
 		if !keepSessions {
 			if err := db.reader().QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
 				return storageError(err)
@@ -100,7 +104,38 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 			return err
 		}, r)
 	})
-	return ended, err
+	return revoked, ended, err
+}
+
+// revoke stores those revocations that the database does not have yet, and returns how many. It
+// passes over those of what is not there: one that replaces a grant would add it.
+func (db *DB) revoke(ctx context.Context, left []site.Amendment) (revoked int, err error) {
+	stored, err := db.Revoked(ctx)
+	if err != nil {
+		return 0, err
+	}
+	left = slices.DeleteFunc(left, func(a site.Amendment) bool {
+		return a.Revocation <= stored || a.PutGrant != nil && !db.hasGrant(ctx, a.PutGrant.Key())
+	})
+	for n := len(left); len(left) > 0; left, n = left[n:], len(left)-n {
+		err := db.Amend(ctx, left[:n])
+		if fault.Is(err, fault.NotFound) && n > 1 { // then each by itself
+			n = 1
+			err = db.Amend(ctx, left[:n])
+		}
+		switch {
+		case err == nil:
+			revoked += n
+		case !fault.Is(err, fault.NotFound):
+			return revoked, err
+		}
+	}
+	return revoked, nil
+}
+
+func (db *DB) hasGrant(ctx context.Context, key site.GrantKey) (has bool) {
+	err := db.reader().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM access_grant WHERE "+grantKey("")+" = (?, ?, ?, ?))", keyOf(key)...).Scan(&has)
+	return err == nil && has
 }
 
 // write migrates a file without copying it first, because the caller has another copy, and

@@ -94,7 +94,7 @@ func TestFiles_Renew(t *testing.T) {
 	files := sqlite.Files{Logger: slog.New(slog.DiscardHandler)}
 	for _, keep := range []bool{false, true} {
 		path, id := lived(t)
-		ended, err := files.Renew(t.Context(), path, keep, site.Record{Kind: site.KindRestored, Facts: site.Facts{Detail: "why"}})
+		_, ended, err := files.Renew(t.Context(), path, nil, keep, site.Record{Kind: site.KindRestored, Facts: site.Facts{Detail: "why"}})
 		want := map[bool]int{false: 1, true: 0}[keep]
 		if err != nil || ended != want {
 			t.Fatalf("%d sessions ended, %v", ended, err)
@@ -119,7 +119,7 @@ func TestFiles_Renew(t *testing.T) {
 func TestFiles_Renew_damaged(t *testing.T) {
 	path, _ := lived(t)
 	scribble(t, path)
-	if _, err := (sqlite.Files{Logger: slog.New(slog.DiscardHandler)}).Renew(t.Context(), path, false, site.Record{}); err == nil {
+	if _, _, err := (sqlite.Files{Logger: slog.New(slog.DiscardHandler)}).Renew(t.Context(), path, nil, false, site.Record{}); err == nil {
 		t.Error("a damaged file was renewed")
 	}
 }

@@ -119,7 +119,7 @@ func (m *floorModel) prune(r *rapid.T) {
 func (m *floorModel) renew(r *rapid.T) {
 	m.must(r, m.db.Close())
 	files := sqlite.Files{Logger: slog.New(slog.DiscardHandler)}
-	_, err := files.Renew(m.outer.Context(), m.path, true, site.Record{Kind: site.KindRestored})
+	_, _, err := files.Renew(m.outer.Context(), m.path, nil, true, site.Record{Kind: site.KindRestored})
 	m.must(r, err)
 	m.db = open(m.outer, m.path, m.clock)
 }
