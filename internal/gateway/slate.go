@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/health"
 	"gatehouse/internal/record/slate"
 )
@@ -31,12 +32,12 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 		g.log.Error("the file of revocations that are not stored is not as it should be", "error", err)
 	}
 	g.unreadable = errors.Is(err, slate.ErrDamaged)
-	if err := g.changes.Resume(held, content, stored, g.reportRevocations); err != nil {
+	if err := g.changes.Resume(ctx, held, content, stored, g.db.Copied, g.reportRevocations); err != nil {
 		g.log.Error("some revocations that were not stored cannot be read: revoke them again", "error", err)
 		g.unreadable = true
 	}
 	if g.unreadable {
-		g.reportRevocations(0, true)
+		g.reportRevocations(0, amend.OnDisk)
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 // reportRevocations raises the condition of revocations that the database does not have, and
 // clears it when there are none, unless some could not be read: nobody knows when those were made
 // again.
-func (g *Gateway) reportRevocations(n int, held bool) {
+func (g *Gateway) reportRevocations(n int, at amend.Place) {
 	switch {
 	case n == 0 && g.unreadable:
 		g.conditions.Report(health.Warning, health.RevocationsUnstored, "Revocations that were not stored cannot be read: another version wrote them, or a part of their file is damaged",
@@ -58,9 +59,15 @@ func (g *Gateway) reportRevocations(n int, held bool) {
 	if n > 1 {
 		summary, then = fmt.Sprintf("%d revocations are not stored", n), "They are in effect"
 	}
-	if held {
-		then += ", also after a restart of the gateway"
-	} else {
+	switch at {
+	case amend.OnDisk:
+		then += ", also after a restart of the gateway or a power cut"
+	case amend.InMemory:
+		then += ", also after a restart of the gateway, but are in the memory of the machine only: a power cut loses them"
+		if n == 1 {
+			then = "It is in effect, also after a restart of the gateway, but is in the memory of the machine only: a power cut loses it"
+		}
+	default:
 		then += " until the gateway is restarted: do not restart it"
 	}
 	if g.unreadable {

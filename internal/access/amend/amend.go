@@ -54,10 +54,13 @@ type Service struct {
 	pending []*revocation
 	last    uint64 // the number of the last revocation
 	held    error  // the result of the last call of the slate
-	partly  bool   // the slate had no room for all that is pending
+	// uncopied is what was stored and the copy of the database does not have, as the slate holds it.
+	uncopied []site.Amendment
+	partly   bool // the slate had no room for all that is pending
 
 	slate  Slate // nil before Resume
-	report func(n int, held bool)
+	copied func() uint64
+	report func(n int, at Place)
 }
 
 // revocation is an amendment that revokes access and has not been stored yet.
@@ -189,9 +192,7 @@ func (s *Service) waiting() []*revocation {
 // flush stores those of older that are still pending, in one transaction, or where the store
 // refuses one of them each in its own. What it refuses is dropped. The caller holds the turn.
 func (s *Service) flush(ctx context.Context, older []*revocation) error {
-	if len(older) > 0 {
-		defer s.save(ctx)
-	}
+	defer s.save(ctx) // also where nothing is pending: the slate may not have had room before
 	for {
 		s.mu.Lock()
 		older = slices.DeleteFunc(older, func(r *revocation) bool { return !slices.Contains(s.pending, r) })
@@ -241,6 +242,7 @@ func (s *Service) settled(stored []site.Amendment, done []*revocation) {
 	s.pending = slices.DeleteFunc(s.pending, func(r *revocation) bool { return slices.Contains(done, r) })
 	s.update(stored)
 	if len(done) > 0 {
+		s.uncopied = append(s.uncopied, stored...)
 		s.hold()
 	}
 }

@@ -21,27 +21,41 @@ type Slate interface {
 	Save(ctx context.Context) error
 }
 
+// Place is where the revocations that could not be stored are.
+type Place int
+
+// The places. In the process alone is also that of which the slate holds only a part.
+const (
+	InProcess Place = iota // a restart of the gateway loses them
+	InMemory               // a restart of the machine loses them
+	OnDisk
+)
+
 // Resume makes those revocations pending again that the slate held when the process ended before
 // they were stored; stored is the number of the last one that was. From now on the slate holds what is
-// pending. report is called with the number of revocations that could not be stored, and whether
-// the slate has them, whenever that changes; it must return soon. Resume must be called after the
+// pending, and what the copy of the database does not have yet: a database that is damaged is
+// replaced by that. copied returns the number of the last one that it has. report is called with the number of revocations
+// that could not be stored, and where they are, whenever that changes; both must return soon. Resume must be called after the
 // functions of OnStored and OnPending were added, and before the first change. The error is that of
 // [Decode]: the rest is pending.
-func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n int, held bool)) error {
+func (s *Service) Resume(ctx context.Context, slate Slate, held []byte, stored uint64, copied func() uint64, report func(n int, at Place)) error {
 	all, err := Decode(held, stored)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slate, s.report, s.last = slate, report, stored
+	s.slate, s.copied, s.report, s.last = slate, copied, report, stored
 	for _, a := range all {
 		s.last = max(s.last, a.Revocation)
 		if a.Revocation > stored {
 			s.pending = append(s.pending, &revocation{Amendment: a})
+		} else {
+			s.uncopied = append(s.uncopied, a)
 		}
 	}
-	if len(s.pending) > 0 {
-		s.update(nil)
-		report(len(s.pending), true)
+	s.update(nil)
+	if err == nil { // else the slate has what a later version can read
+		s.hold()
 	}
+	s.mu.Unlock()
+	s.save(ctx)
 	return err
 }
 
@@ -49,7 +63,12 @@ func (s *Service) Resume(slate Slate, held []byte, stored uint64, report func(n 
 // once, in the order of their numbers. The error is that of others, which a later version may
 // have written, unless they are stored.
 func Decode(content []byte, stored uint64) (all []site.Amendment, err error) {
+	seen := make(map[string]bool)
 	for line := range bytes.Lines(content) {
+		if seen[string(line)] {
+			continue
+		}
+		seen[string(line)] = true
 		var a site.Amendment
 		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
@@ -63,51 +82,92 @@ func Decode(content []byte, stored uint64) (all []site.Amendment, err error) {
 		}
 		all = append(all, a)
 	}
-	number := func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) }
-	slices.SortStableFunc(all, number)
-	return slices.CompactFunc(all, func(a, b site.Amendment) bool { return number(a, b) == 0 }), err
+	slices.SortStableFunc(all, func(a, b site.Amendment) int { return cmp.Compare(a.Revocation, b.Revocation) })
+	return all, err
 }
 
-// hold has the slate hold what is pending, or as much of it as it has room for: what an account
-// revokes of its own comes last, so that it cannot displace what administrators revoke. The
-// caller holds mu.
+// hold has the slate hold what is pending, and then what the copy does not have yet, or as much
+// of it as it has room for. The caller holds mu.
 func (s *Service) hold() {
 	if s.slate == nil {
 		return
 	}
-	all := merged(amendments(s.pending))
+	copied := s.copied()
+	s.uncopied = slices.DeleteFunc(s.uncopied, func(a site.Amendment) bool { return a.Revocation <= copied })
+	all := shared(merged(amendments(s.pending)))
 	wanted := len(all)
-	slices.SortStableFunc(all, func(a, b site.Amendment) int {
-		return cmp.Compare(ofOwn(a), ofOwn(b))
-	})
+	s.uncopied = shared(merged(s.uncopied))
+	all = append(all, s.uncopied...)
 	content := encode(all)
 	for len(content) > s.slate.Room() {
 		all = all[:len(all)*s.slate.Room()/len(content)]
 		content = encode(all)
 	}
+	s.uncopied = s.uncopied[:max(0, len(all)-wanted)] // a client that logs in and out makes no more of them
 	s.held = s.slate.Hold(content)
 	s.partly = len(all) < wanted
 }
 
-// merged returns amendments with those that end an account's own sessions as one for each
-// account, so that an account that logs out many times takes little room of the slate.
+// sessionsEach is how many sessions one amendment in a slate ends at most.
+const sessionsEach = 100
+
+// merged returns amendments with those that end sessions of one account as few, each of sessionsEach
+// at most, so that an account that logs out many times takes little room of the slate.
 func merged(all []site.Amendment) (out []site.Amendment) {
-	ends := make(map[site.AccountID]int) // positions in out
+	type cause struct {
+		account site.AccountID
+		origin  site.Origin
+		by      string
+	}
+	last := make(map[cause]int) // positions in out
 	for _, a := range all {
-		i, found := ends[a.Record.Account]
-		switch {
-		case len(a.EndSessions) == 0 || ofOwn(a) == 0:
+		if len(a.EndSessions) == 0 {
 			out = append(out, a)
-		case !found:
-			ends[a.Record.Account] = len(out)
-			a.EndSessions = slices.Clip(a.EndSessions)
-			out = append(out, a)
-		default:
-			one := &out[i]
-			one.EndSessions = append(one.EndSessions, a.EndSessions...)
-			one.Record.Session, one.Record.Detail, one.Record.Count = "", "", len(one.EndSessions)
-			one.Revocation = a.Revocation
 		}
+		for ids := range slices.Chunk(a.EndSessions, sessionsEach) {
+			by := cause{a.Record.Account, a.Record.Origin, a.Record.By}
+			if i, found := last[by]; found && len(out[i].EndSessions)+len(ids) <= sessionsEach {
+				one := &out[i]
+				one.EndSessions = append(one.EndSessions, ids...)
+				one.Record.Session, one.Record.Detail, one.Record.Count = "", "", len(one.EndSessions)
+				one.Revocation = a.Revocation
+				continue
+			}
+			part := a
+			part.EndSessions = slices.Clip(ids)
+			if len(ids) < len(a.EndSessions) {
+				part.Record.Count = len(ids)
+			}
+			last[by] = len(out)
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// shared returns amendments in an order of which the slate may hold the first: what administrators
+// revoke, then the sessions that they end, then those that accounts end of their own. Within each, one of
+// each administrator or account comes before the second of another, so that none displaces others.
+func shared(all []site.Amendment) []site.Amendment {
+	type rank struct{ class, round int }
+	rounds := make(map[string]int)
+	ranks := make([]rank, len(all))
+	order := make([]int, len(all))
+	for i, a := range all {
+		class, of := 0, a.Record.By
+		if len(a.EndSessions) > 0 {
+			class, of = 1+ofOwn(a), string(a.Record.Account)
+		}
+		key := fmt.Sprint(class, " ", of)
+		ranks[i], order[i] = rank{class, rounds[key]}, i
+		rounds[key]++
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(ranks[i].class, ranks[j].class), cmp.Compare(ranks[i].round, ranks[j].round))
+	})
+	out := make([]site.Amendment, len(all))
+	for at, i := range order {
+		out[at] = all[i]
 	}
 	return out
 }
@@ -140,5 +200,13 @@ func (s *Service) save(ctx context.Context) {
 	saved := s.slate.Save(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report(len(s.pending), !s.partly && (saved == nil || s.held == nil))
+	at := InProcess
+	switch {
+	case s.partly:
+	case saved == nil:
+		at = OnDisk
+	case s.held == nil:
+		at = InMemory
+	}
+	s.report(len(s.pending), at)
 }

@@ -1,6 +1,8 @@
 package amend_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +17,17 @@ import (
 )
 
 // memorySlate is a Slate in memory.
-type memorySlate struct{ held []byte }
+type memorySlate struct {
+	held []byte
+	room int // 0: 1,000
+}
 
-func (m *memorySlate) Room() int                  { return 1000 }
+func (m *memorySlate) Room() int                  { return cmp.Or(m.room, 1000) }
 func (m *memorySlate) Hold(content []byte) error  { m.held = content; return nil }
 func (m *memorySlate) Save(context.Context) error { return nil }
+
+// none is the number of the last revocation that the copy has: it is empty.
+func none() uint64 { return 0 }
 
 // What could not be stored before the process ended is pending again, and nothing that was
 // stored.
@@ -33,9 +41,9 @@ func TestService_Resume(t *testing.T) {
 		return broken
 	})
 	slate, unstored := &memorySlate{}, 0
-	report := func(n int, _ bool) { unstored = n }
+	report := func(n int, _ amend.Place) { unstored = n }
 	s := amend.New(disk)
-	if err := s.Resume(slate, nil, 41, report); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 41, none, report); err != nil {
 		t.Fatal(err)
 	}
 	for id := range site.StationID(3) {
@@ -47,15 +55,91 @@ func TestService_Resume(t *testing.T) {
 	s = amend.New(disk)
 	var pending []site.StationID
 	s.OnPending(func(all []site.Amendment) { pending = removed(all) })
-	if err := s.Resume(slate, slate.held, 42, report); err != nil || unstored != 2 || !slices.Equal(pending, []site.StationID{2, 3}) {
+	if err := s.Resume(t.Context(), slate, slate.held, 42, none, report); err != nil || unstored != 2 || !slices.Equal(pending, []site.StationID{2, 3}) {
 		t.Errorf("pending %v, %d reported, %v", pending, unstored, err)
 	}
 	broken = nil
-	if err := s.Settle(t.Context()); err != nil || unstored != 0 || len(slate.held) != 0 || len(pending) != 0 {
-		t.Errorf("pending %v, %d reported, held %s: %v", pending, unstored, slate.held, err)
+	if err := s.Settle(t.Context()); err != nil || unstored != 0 || len(pending) != 0 {
+		t.Errorf("pending %v, %d reported: %v", pending, unstored, err)
 	}
 	if got := removed(stored); !slices.Equal(got, []site.StationID{2, 3}) || stored[1].Revocation != 44 {
 		t.Errorf("stored %+v", stored)
+	}
+}
+
+// What was stored is held until the copy has it too, and pending again where a damaged database
+// was replaced by a copy without it.
+func TestService_Resume_copy(t *testing.T) {
+	slate, copied := &memorySlate{}, uint64(0)
+	s := amend.New(store(func(context.Context, []site.Amendment) error { return nil }))
+	has := func() uint64 { return copied }
+	report := func(n int, at amend.Place) {
+		if n > 0 {
+			t.Errorf("%d unstored, %d", n, at)
+		}
+	}
+	if err := s.Resume(t.Context(), slate, nil, 0, has, report); err != nil {
+		t.Fatal(err)
+	}
+	for id := range site.StationID(3) {
+		if err := s.Revoke(t.Context(), site.Actor{}, removing(id+1)); err != nil {
+			t.Error(err)
+		}
+		copied = 1 // after the first
+	}
+	for stored, want := range map[uint64][]site.StationID{1: {2, 3}, 3: nil} {
+		var pending []site.StationID
+		s = amend.New(store(func(context.Context, []site.Amendment) error { return errors.New("disk full") }))
+		s.OnPending(func(all []site.Amendment) { pending = removed(all) })
+		again := &memorySlate{}
+		if err := s.Resume(t.Context(), again, slate.held, stored, has, func(int, amend.Place) {}); err != nil || !slices.Equal(pending, want) {
+			t.Errorf("stored up to %d: pending %v, %v", stored, pending, err)
+		}
+		if !bytes.Equal(again.held, slate.held) {
+			t.Errorf("stored up to %d: held %s", stored, again.held)
+		}
+	}
+	copied, s = 3, amend.New(nil)
+	if err := s.Resume(t.Context(), slate, slate.held, 3, has, report); err != nil || len(slate.held) > 0 {
+		t.Errorf("held %s, %v", slate.held, err)
+	}
+}
+
+// However many sessions an account or an administrator ends, those of others have room.
+func TestService_Resume_shares(t *testing.T) {
+	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
+	slate, covered := &memorySlate{room: 20_000}, true
+	s := amend.New(disk)
+	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
+		t.Fatal(err)
+	}
+	var all []site.Amendment
+	for account, n := range map[site.AccountID]int{"app": 1000, "ann": 1, "zoe": 1} {
+		var ids []site.SessionID
+		for i := range n {
+			ids = append(ids, site.SessionID(fmt.Sprintf("session %d of the account %s", i, account)))
+		}
+		all = append(all, site.Amendment{
+			EndSessions: ids, Record: site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Admin, By: "boss", Account: account, Count: n}},
+		})
+	}
+	_ = s.Revoke(t.Context(), site.Actor{}, func() ([]site.Amendment, error) { return all, nil })
+	if covered {
+		t.Error("all of it is said to be held")
+	}
+	held := map[site.AccountID]int{}
+	s = amend.New(disk)
+	s.OnPending(func(all []site.Amendment) {
+		clear(held)
+		for _, a := range all {
+			held[a.Record.Account] += len(a.EndSessions)
+		}
+	})
+	if err := s.Resume(t.Context(), slate, slate.held, 0, none, func(int, amend.Place) {}); err != nil {
+		t.Fatal(err)
+	}
+	if held["ann"] != 1 || held["zoe"] != 1 || held["app"] < 200 {
+		t.Errorf("held: %v", held)
 	}
 }
 
@@ -69,7 +153,7 @@ func TestService_Resume_unknown(t *testing.T) {
 		var pending []site.Amendment
 		s := amend.New(nil)
 		s.OnPending(func(all []site.Amendment) { pending = all })
-		if err := s.Resume(&memorySlate{}, []byte(content), 0, func(int, bool) {}); err == nil || len(pending) != want {
+		if err := s.Resume(t.Context(), &memorySlate{}, []byte(content), 0, none, func(int, amend.Place) {}); err == nil || len(pending) != want {
 			t.Errorf("%s: %d are pending, %v", content, len(pending), err)
 		}
 	}
@@ -79,7 +163,7 @@ func TestService_Resume_unknown(t *testing.T) {
 func TestService_Resume_unknownStored(t *testing.T) {
 	s := amend.New(nil)
 	content := []byte(`{"RemoveRoof":1,"Record":{},"Revocation":2}`)
-	if err := s.Resume(&memorySlate{}, content, 2, func(int, bool) {}); err != nil {
+	if err := s.Resume(t.Context(), &memorySlate{}, content, 2, none, func(int, amend.Place) {}); err != nil {
 		t.Error(err)
 	}
 }
@@ -90,7 +174,7 @@ func TestService_Resume_ownSessions(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{}, false
 	s := amend.New(disk)
-	if err := s.Resume(slate, nil, 0, func(_ int, held bool) { covered = held }); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
 		t.Fatal(err)
 	}
 	var want []site.SessionID
@@ -110,7 +194,7 @@ func TestService_Resume_ownSessions(t *testing.T) {
 	var pending []site.Amendment
 	s = amend.New(disk)
 	s.OnPending(func(all []site.Amendment) { pending = all })
-	if err := s.Resume(slate, slate.held, 98, func(int, bool) {}); err != nil || len(pending) != 2 {
+	if err := s.Resume(t.Context(), slate, slate.held, 98, none, func(int, amend.Place) {}); err != nil || len(pending) != 2 {
 		t.Fatalf("pending: %+v, %v", pending, err)
 	}
 	for i, account := range []site.AccountID{"guest", "porter"} {
@@ -126,7 +210,7 @@ func TestService_Resume_room(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{}, true
 	s := amend.New(disk)
-	if err := s.Resume(slate, nil, 0, func(_ int, held bool) { covered = held }); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
 		t.Fatal(err)
 	}
 	revoke := func(a site.Amendment) {
@@ -145,7 +229,7 @@ func TestService_Resume_room(t *testing.T) {
 	var pending []site.Amendment
 	s = amend.New(disk)
 	s.OnPending(func(all []site.Amendment) { pending = all })
-	if err := s.Resume(slate, slate.held, 0, func(int, bool) {}); err != nil {
+	if err := s.Resume(t.Context(), slate, slate.held, 0, none, func(int, amend.Place) {}); err != nil {
 		t.Fatal(err)
 	}
 	if last := len(pending) - 1; last < 1 || pending[last].RemoveAccount != "guest" || pending[0].Revocation != 1 {
@@ -191,7 +275,7 @@ func TestAmendment_written(t *testing.T) {
 	var got []site.Amendment
 	s := amend.New(nil)
 	s.OnPending(func(all []site.Amendment) { got = all })
-	if err := s.Resume(&memorySlate{}, text, 0, func(int, bool) {}); err != nil || !reflect.DeepEqual(got, want) {
+	if err := s.Resume(t.Context(), &memorySlate{}, text, 0, none, func(int, amend.Place) {}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v:\n%+v\n%+v", err, got, want)
 	}
 }

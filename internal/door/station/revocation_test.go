@@ -2,11 +2,13 @@ package station_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -25,7 +27,7 @@ func (f *fixture) resume(t *testing.T, s *slate, stored uint64) {
 	c := config(f.store, f.clock)
 	f.changes = c.Changes
 	f.Service = open(t, c)
-	if err := f.changes.Resume(s, s.held, stored, func(int, bool) {}); err != nil {
+	if err := f.changes.Resume(t.Context(), s, s.held, stored, func() uint64 { return math.MaxUint64 }, func(int, amend.Place) {}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// halfSize is the size of a half, in bytes: with its header room for some 300 revocations.
-	halfSize = 128 << 10
+	// halfSize is the size of a half, in bytes: with its header room for some 600 revocations, or the end of 6,000 sessions.
+	halfSize = 256 << 10
 	// headSize is that of a header: magic, identity, number, length and checksum.
 	headSize = 8 + 16 + 8 + 8 + sha256.Size
 	// Room is how much a slate holds, in bytes.

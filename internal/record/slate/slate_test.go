@@ -124,7 +124,7 @@ func TestSlate_otherGateway(t *testing.T) {
 // What is damaged is reported, whatever else is whole, and hides nothing that can be read. The
 // next write makes the files whole.
 func TestSlate_damaged(t *testing.T) {
-	const content, second = 72, 128 << 10 // where the content of a half is, and the second half
+	const content, second = 72, 256 << 10 // where the content of a half is, and the second half
 	for name, c := range map[string]struct {
 		spoil func(board)
 		want  string

@@ -104,14 +104,23 @@ func openBuilt(path string) (*sql.DB, error) {
 	return connect(dsn(path, buildPragmas), 1), createPrivate(path)
 }
 
+// Copied returns the number of the last revocation that the copy is known to have, 0 where
+// there is none.
+func (db *DB) Copied() uint64 { return db.copyHas.Load() }
+
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
-	err := replaceFile(db.cfg.Copy, func(partial string) error {
-		_, err := atOnce(context.Background(), db.reader(), func(ctx context.Context, q queryer, e ends) (any, error) {
-			return nil, extract(ctx, q, e, partial)
+	var has uint64
+	err := replaceFile(db.cfg.Copy, func(partial string) (err error) {
+		has, err = atOnce(context.Background(), db.reader(), func(ctx context.Context, q queryer, e ends) (uint64, error) {
+			has, err := revoked(ctx, q)
+			return has, errors.Join(err, extract(ctx, q, e, partial))
 		})
 		return err
 	})
+	if err == nil {
+		db.copyHas.Store(has)
+	}
 	db.syncHead()
 	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)

@@ -76,6 +76,7 @@ type DB struct {
 	revoked   atomic.Bool   // the copy is out of date: access was revoked
 	changed   atomic.Bool   // the same: something else was changed
 	copied    chan struct{} // closed when the copy is not written any more
+	copyHas   atomic.Uint64 // see [DB.Copied]
 	rescued   atomic.Pointer[string]
 	lastRun   site.BootID // see [DB.LastRun]
 	unsound   sync.Once   // see [DB.noteDamage]

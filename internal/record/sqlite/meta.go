@@ -33,7 +33,13 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 
 // Revoked returns the number of the last revocation that is stored, 0 where there is none.
 func (db *DB) Revoked(ctx context.Context) (number uint64, err error) {
-	text, err := db.meta(ctx, metaRevoked)
+	number, err = revoked(ctx, db.reader())
+	return number, storageError(err)
+}
+
+// revoked is Revoked of any database file.
+func revoked(ctx context.Context, q queryer) (number uint64, err error) {
+	text, err := readMeta(ctx, q, metaRevoked)
 	if err == nil && text != "" {
 		number, err = strconv.ParseUint(text, 10, 64)
 	}

@@ -46,6 +46,8 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	}
 	if mine, err := accessOf(ctx, db.reader()); err != nil || mine != access {
 		db.copyAgain(true)
+	} else if has, err := revoked(ctx, db.reader()); err == nil {
+		db.copyHas.Store(has)
 	}
 	return db, nil
 }

@@ -59,6 +59,37 @@ func pendingAttacks() map[string]func(*pending) {
 			a.again()
 			a.gone()
 		},
+		"damage before the copy is written": func(a *pending) {
+			check(a.t, a.Stop()) // the copy has the account now
+			a.Start()
+			a.AwaitReady()
+			a.revoke(false)
+			a.Kill()
+			check(a.t, os.Truncate(filepath.Join(a.Data, "gatehouse.db"), 0))
+			removeLog(a.t, a.Data)
+			a.Start()
+			a.AwaitReady()
+			a.gone()
+		},
+		"a start without room": func(a *pending) {
+			check(a.t, a.Stop())
+			check(a.t, os.Remove(filepath.Join(a.Data, "gatehouse.db.revocations")))
+			fill(a.t, a.filler)
+			a.Start()
+			a.AwaitReady()
+			check(a.t, os.Remove(a.filler))
+			a.Await("a change is stored", func() bool {
+				_, err := a.Admin.SetAdmin(a.t.Context(), gatewaytest.Email, true)
+				return err == nil
+			})
+			a.fill()
+			a.revoke(true)
+			a.Kill()
+			check(a.t, os.Remove(a.filler))
+			a.Start()
+			a.AwaitReady()
+			a.gone()
+		},
 	}
 }
 
