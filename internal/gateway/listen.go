@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +37,7 @@ const plainPort = 80
 type listeners struct {
 	http, mqtt []listener
 	admin      net.Listener
+	adminFile  os.FileInfo // of the socket of admin
 }
 
 // bindAll takes every address before anything is served, so that an address in use
@@ -205,11 +208,50 @@ func (g *Gateway) bindAdmin(context.Context) (err error) {
 	}
 	if fault.Is(err, fault.Unavailable) { // no reason to keep doors shut
 		g.log.Error("no administration socket", "error", err)
-		g.conditions.Report(health.Warning, health.NoAdminSocket,
-			"There is no administration socket: "+fault.Sentence(err), "Check the owner of its folder, and the disk with dmesg; replace the card if it is worn; then restart the gateway")
+		g.lackAdmin(err)
 		return nil
 	}
+	if err == nil {
+		g.listeners.adminFile, _ = os.Lstat(socket)
+	}
 	return err
+}
+
+// lackAdmin raises the condition of a missing administration socket.
+func (g *Gateway) lackAdmin(err error) {
+	g.conditions.Report(health.Warning, health.NoAdminSocket,
+		"There is no administration socket: "+fault.Sentence(err),
+		"Check the owner of its folder, its free space and inodes with df and df -i, and the disk with dmesg; the gateway creates the socket as soon as it can")
+}
+
+// adminEvery is how often the gateway checks whether the administration socket is there.
+const adminEvery = 5 * time.Second
+
+// adminThere reports whether the file at a path is the administration socket that is served.
+func (l *listeners) adminThere(path string) bool {
+	now, err := os.Lstat(path)
+	return err == nil && l.adminFile != nil && os.SameFile(now, l.adminFile) && now.ModTime().Equal(l.adminFile.ModTime())
+}
+
+// abandonAdmin closes an administration socket whose path is not its own any more.
+func (l *listeners) abandonAdmin() {
+	if socket, ok := l.admin.(interface{ SetUnlinkOnClose(unlink bool) }); ok {
+		socket.SetUnlinkOnClose(false)
+	}
+	_ = l.admin.Close() // nothing is written there
+	l.admin = nil
+}
+
+// rebindAdmin creates the administration socket while the gateway runs.
+func (g *Gateway) rebindAdmin(ctx context.Context) {
+	switch err := g.bindAdmin(ctx); {
+	case err != nil:
+		g.log.Error("no administration socket", "error", err)
+		g.lackAdmin(err)
+	case g.listeners.admin != nil:
+		g.log.Warn("the administration socket was missing and is created")
+		g.conditions.Clear(health.NoAdminSocket)
+	}
 }
 
 // closeListeners closes every address that is still open; twice does no harm.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,7 +53,7 @@ func (g *Gateway) stages() []stage {
 		{"cloud link", g.cloud.Run, 9 * time.Second},
 		{"home assistant", unless(g.house == nil, g.house.Run), 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
-		{"administration", unless(g.listeners.admin == nil, g.serveAdmin), 6 * time.Second},
+		{"administration", g.serveAdmin, 6 * time.Second},
 		{"discovery", func(ctx context.Context) error { return discovery.Run(ctx, g.services(), g.networkName) }, time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},
 		{"supervision", g.supervise, time.Second},
@@ -164,15 +165,48 @@ func (g *Gateway) serveMQTT(ctx context.Context) error {
 	return g.broker.Serve(ctx, all...)
 }
 
+// serveAdmin serves the administration socket. Where there is none, or it was removed, it is
+// created as soon as that is possible.
 func (g *Gateway) serveAdmin(ctx context.Context) error {
 	server := g.admin.NewServer(g.web)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(g.listeners.admin) }()
-	return serve(ctx, ended, func(ctx context.Context) {
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
+	ticker := time.NewTicker(adminEvery)
+	defer ticker.Stop()
+	for serving := false; ; {
+		if l := g.listeners.admin; l != nil && !serving {
+			serving = true
+			go func() { ended <- server.Serve(l) }()
 		}
-	})
+		select {
+		case <-ctx.Done():
+			shutDown(ctx, server)
+			if serving {
+				<-ended //nolint:errcheck // it was told to end
+			}
+			return nil
+		case err := <-ended:
+			return err
+		case <-ticker.C:
+		}
+		if serving && g.listeners.adminThere(g.cfg.AdminSocket()) {
+			continue
+		}
+		if serving {
+			g.listeners.abandonAdmin()
+			<-ended //nolint:errcheck // as above
+			serving = false
+		}
+		g.rebindAdmin(ctx)
+	}
+}
+
+// shutDown finishes the requests in flight of a server whose context has ended.
+func shutDown(ctx context.Context, server *http.Server) {
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil {
+		_ = server.Close()
+	}
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context) error {
