@@ -101,7 +101,7 @@ func (m *memoryStore) LoadAccess(ctx context.Context) (all site.Access, err erro
 }
 
 // Amend is one transaction, named by its last amendment.
-func (m *memoryStore) Amend(ctx context.Context, all []site.Amendment) error {
+func (m *memoryStore) Amend(ctx context.Context, _ func() error, all []site.Amendment) error {
 	records := make([]site.Record, len(all))
 	for i, a := range all {
 		records[i] = a.Record

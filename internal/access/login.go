@@ -75,11 +75,11 @@ func (s *Service) failed(ctx context.Context, a attempt, err error) {
 
 // proof is an account whose password was shown.
 type proof struct {
-	account   site.AccountID
-	stored    site.Secret // the hash that the password is compared with; empty without an account
-	params    Params      // the cost of comparing it without an account
-	proofs    int         // as the account had it then
-	upgraded  site.Secret // its hash by the present parameters; empty when that is stored
+	account  site.AccountID
+	stored   site.Secret // the hash that the password is compared with; empty without an account
+	params   Params      // the cost of comparing it without an account
+	proofs   int         // as the account had it then
+	upgraded site.Secret // its hash by the present parameters; empty when that is stored
 }
 
 // prove compares the password. It asks the throttle before waiting for a slot, so that

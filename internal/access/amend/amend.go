@@ -37,9 +37,10 @@ const (
 
 // Store keeps what is changed; package sqlite satisfies it.
 type Store interface {
-	// Amend stores all amendments with their records, or none. Errors: NotFound,
-	// Conflict; all others count as Unavailable.
-	Amend(ctx context.Context, amendments []site.Amendment) error
+	// Amend stores all amendments with their records, or none. It calls allowed, unless that
+	// is nil, when the storage has just answered, directly before it stores them; its error
+	// refuses them. Errors: that; NotFound, Conflict; all others count as Unavailable.
+	Amend(ctx context.Context, allowed func() error, amendments []site.Amendment) error
 }
 
 // Service makes changes. Safe for concurrent use.
@@ -98,8 +99,8 @@ func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.ad
 func (s *Service) OnPending(foresee func([]site.Amendment)) { s.foresee = append(s.foresee, foresee) }
 
 // Make waits for the changes before, checks that by may still make changes, calls draft,
-// stores the amendments that it returns and puts them into effect; none are no change. Not
-// reentrant. Errors: Unauthenticated where by may not; that of draft;
+// checks again, stores the amendments that it returned and puts them into effect; none are no
+// change. Not reentrant. Errors: Unauthenticated where by may not; that of draft;
 // NotFound and Conflict from the store; Unavailable when ctx ends before the turn comes,
 // and when the storage fails. After an error nothing has changed. The storing does not
 // end with ctx: only the answer of the store shows whether the change stands.
@@ -120,7 +121,7 @@ func (s *Service) Make(ctx context.Context, by site.Actor, draft func() ([]site.
 	if err != nil || len(amendments) == 0 {
 		return err
 	}
-	if err := s.write(ctx, amendments); err != nil {
+	if err := s.write(ctx, func() error { return s.Check(by) }, amendments); err != nil {
 		return err
 	}
 	s.settled(amendments, nil)
@@ -201,10 +202,10 @@ func (s *Service) flush(ctx context.Context, older []*revocation) error {
 			return nil
 		}
 		tried := older
-		err := s.write(ctx, amendments(tried))
+		err := s.write(ctx, nil, amendments(tried))
 		if err != nil && len(older) > 1 && !fault.Is(err, fault.Unavailable) {
 			tried = older[:1]
-			err = s.write(ctx, amendments(tried))
+			err = s.write(ctx, nil, amendments(tried))
 		}
 		switch {
 		case fault.Is(err, fault.Unavailable):
@@ -226,10 +227,10 @@ func amendments(all []*revocation) (out []site.Amendment) {
 }
 
 // write stores amendments.
-func (s *Service) write(ctx context.Context, amendments []site.Amendment) error {
+func (s *Service) write(ctx context.Context, allowed func() error, amendments []site.Amendment) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreDeadline+time.Duration(len(amendments)-1)*storeEach)
 	defer cancel()
-	if err := s.store.Amend(ctx, amendments); err != nil {
+	if err := s.store.Amend(ctx, allowed, amendments); err != nil {
 		return refusal(fmt.Errorf("storing %s: %w", amendments[0].Record.Kind, err))
 	}
 	return nil
@@ -277,7 +278,7 @@ func Acquire(ctx context.Context, turn chan struct{}) (release func(), err error
 // refusal keeps the kinds by which a store refuses a change.
 func refusal(err error) error {
 	switch fault.KindOf(err) {
-	case fault.Invalid, fault.NotFound, fault.Conflict:
+	case fault.Unauthenticated, fault.Invalid, fault.NotFound, fault.Conflict:
 		return err
 	}
 	return Unavailable(err)

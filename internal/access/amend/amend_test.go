@@ -21,7 +21,9 @@ func TestMain(m *testing.M) { os.Exit(await.Run(m)) }
 // store is a Store that a function plays.
 type store func(context.Context, []site.Amendment) error
 
-func (s store) Amend(ctx context.Context, all []site.Amendment) error { return s(ctx, all) }
+func (s store) Amend(ctx context.Context, _ func() error, all []site.Amendment) error {
+	return s(ctx, all)
+}
 
 // removing drafts the removal of these stations.
 func removing(ids ...site.StationID) func() ([]site.Amendment, error) {

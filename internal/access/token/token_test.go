@@ -28,7 +28,7 @@ type store struct {
 	err     error
 }
 
-func (s *store) Amend(_ context.Context, all []site.Amendment) error {
+func (s *store) Amend(_ context.Context, _ func() error, all []site.Amendment) error {
 	if s.err == nil {
 		s.amended = append(s.amended, all...)
 	}

@@ -99,7 +99,7 @@ func (m *memory) LoadStations(context.Context) ([]site.Station, []station.SavedS
 	return slices.Collect(maps.Values(m.stations)), slices.Collect(maps.Values(m.states)), m.fail
 }
 
-func (m *memory) Amend(ctx context.Context, all []site.Amendment) error {
+func (m *memory) Amend(ctx context.Context, _ func() error, all []site.Amendment) error {
 	return m.write(ctx, all[0].Record, func() error {
 		for _, a := range all {
 			if err := m.amend(a); err != nil {

@@ -20,10 +20,10 @@ type stations struct{ station.Store }
 func (stations) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
 	return nil, nil, nil
 }
-func (stations) Amend(context.Context, []site.Amendment) error { return nil }
-func (stations) AppendLater(site.Record)                       {}
-func (stations) Now() time.Time                                { return time.Now() }
-func (stations) Trusted() bool                                 { return true }
+func (stations) Amend(context.Context, func() error, []site.Amendment) error { return nil }
+func (stations) AppendLater(site.Record)                                     {}
+func (stations) Now() time.Time                                              { return time.Now() }
+func (stations) Trusted() bool                                               { return true }
 
 // gated is the real presence; between is called in Disconnected and in Connected before
 // the presence hears of it.

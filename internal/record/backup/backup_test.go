@@ -175,7 +175,7 @@ func TestRestore_plainCopy(t *testing.T) {
 	db := g.open(t)
 	former := filepath.Join(g.data, "gatehouse.db.schema1")
 	must(t, db.Snapshot(t.Context(), former))
-	must(t, db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "b@example.test"}, Record: site.Record{Kind: site.KindAccountAdded}}}))
+	must(t, db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "b@example.test"}, Record: site.Record{Kind: site.KindAccountAdded}}}))
 	must(t, db.Close())
 	done := g.restore(t, former)
 	got := g.inventory(t)
@@ -237,7 +237,7 @@ func TestRestore_unstored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t, "North")
 			db := g.open(t)
-			must(t, db.Amend(t.Context(), []site.Amendment{{RemoveToken: "none", Revocation: 7, Record: site.Record{Kind: site.KindTokenRemoved}}}))
+			must(t, db.Amend(t.Context(), nil, []site.Amendment{{RemoveToken: "none", Revocation: 7, Record: site.Record{Kind: site.KindTokenRemoved}}}))
 			must(t, db.Close())
 			path := c.backup(g)
 			present := gateway{data: filepath.Join(t.TempDir(), "data")}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"gatehouse/internal/site"
 )
 
@@ -14,14 +16,26 @@ import (
 // station that is removed, does not exist, Conflict when an id, an e-mail
 // address or a station token is taken; then nothing is stored. What else is removed may be
 // gone already: its removal may have waited, see package amend. The number of the last
-// revocation is stored with them.
-func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
+// revocation is stored with them. allowed, unless it is nil, is called directly before that, and its error
+// refuses them. It follows a transaction of its own, so that it is asked after a disk that
+// hung, not before.
+func (db *DB) Amend(ctx context.Context, allowed func() error, all []site.Amendment) error {
 	records, revokes := make([]site.Record, len(all)), false
 	for i, a := range all {
 		records[i] = a.Record
 		revokes = revokes || a.AddAccount == nil && a.AddStation == nil && a.AddToken == nil // a grant may replace a wider one
 	}
+	if allowed != nil {
+		if err := db.do(ctx, func(t *transaction) error { return t.setMeta(metaAsked, uuid.NewString()) }); err != nil {
+			return err
+		}
+	}
 	return db.change(ctx, revokes, func(t *transaction) error {
+		if allowed != nil {
+			if err := allowed(); err != nil {
+				return err
+			}
+		}
 		for _, a := range all {
 			if err := t.amend(a); err != nil {
 				return err

@@ -41,7 +41,7 @@ func inUse(t *testing.T, records int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "gatehouse.db")
 	db := sound(t, path)
-	if err := db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
+	if err := db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range records - 1 {

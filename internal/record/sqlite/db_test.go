@@ -149,11 +149,11 @@ func TestDB_do_aFailedUseCaseLeavesTheOthersOfItsBatch(t *testing.T) {
 	twin := site.Account{ID: "a-2", Email: "porter@example.test", Password: "hash"}
 	first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
-		first <- db.Amend(context.Background(), []site.Amendment{{AddAccount: &account, Record: site.Record{Kind: site.KindAccountAdded}}})
+		first <- db.Amend(context.Background(), nil, []site.Amendment{{AddAccount: &account, Record: site.Record{Kind: site.KindAccountAdded}}})
 	}()
 	await.Until(t, "the first waits", func() bool { return db.Waiting() == 1 })
 	go func() {
-		second <- db.Amend(context.Background(), []site.Amendment{{AddAccount: &twin, Record: site.Record{Kind: site.KindAccountAdded}}})
+		second <- db.Amend(context.Background(), nil, []site.Amendment{{AddAccount: &twin, Record: site.Record{Kind: site.KindAccountAdded}}})
 	}()
 	await.Until(t, "the second waits", func() bool { return db.Waiting() == 2 })
 	go func() { third <- db.AppendRecord(context.Background(), unlockRecord(7)) }()
@@ -254,7 +254,7 @@ func TestDB_contextEndedBefore(t *testing.T) {
 	cancel()
 	account := site.Account{ID: "a-1", Email: "porter@example.test"}
 	for range 500 {
-		err := db.Amend(ended, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}})
+		err := db.Amend(ended, nil, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}})
 		if !fault.Is(err, fault.Timeout) {
 			t.Fatalf("got %v, want a timeout", err)
 		}
@@ -284,7 +284,7 @@ func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 	inner, cancel := context.WithCancel(t.Context())
 	ctx := endsAfterLook{inner, cancel}
 	account := site.Account{ID: "a-1", Email: "porter@example.test"}
-	if err := db.Amend(ctx, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}); !fault.Is(err, fault.Timeout) {
+	if err := db.Amend(ctx, nil, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}); !fault.Is(err, fault.Timeout) {
 		t.Errorf("use case: got %v, want a timeout", err)
 	}
 	if err := db.Keep(ctx, unlockRecord(7)); !fault.Is(err, fault.Timeout) {

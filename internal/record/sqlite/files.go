@@ -118,10 +118,10 @@ func (db *DB) revoke(ctx context.Context, left []site.Amendment) (revoked int, e
 		return a.Revocation <= stored || a.PutGrant != nil && !db.hasGrant(ctx, a.PutGrant.Key())
 	})
 	for n := len(left); len(left) > 0; left, n = left[n:], len(left)-n {
-		err := db.Amend(ctx, left[:n])
+		err := db.Amend(ctx, nil, left[:n])
 		if fault.Is(err, fault.NotFound) && n > 1 { // then each by itself
 			n = 1
-			err = db.Amend(ctx, left[:n])
+			err = db.Amend(ctx, nil, left[:n])
 		}
 		switch {
 		case err == nil:

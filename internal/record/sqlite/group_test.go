@@ -37,7 +37,7 @@ func amend(t *testing.T, db *sqlite.DB, all ...site.Amendment) {
 	for i := range all {
 		all[i].Record = record(site.KindGranted)
 	}
-	if err := db.Amend(t.Context(), all); err != nil {
+	if err := db.Amend(t.Context(), nil, all); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,7 +126,7 @@ func TestDB_Amend_removesMembers(t *testing.T) {
 		"no such": {PutGrant: &site.Grant{AccountGroup: "people", Station: 1}},
 	} {
 		a.Record = record(site.KindGranted)
-		if err := db.Amend(t.Context(), []site.Amendment{a}); !fault.Is(err, fault.NotFound) {
+		if err := db.Amend(t.Context(), nil, []site.Amendment{a}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

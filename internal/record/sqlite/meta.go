@@ -17,6 +17,7 @@ const (
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
 	metaUpdate   = "update_end"     // the last outcome of an update that has its record
+	metaAsked    = "asked"          // another text for each change that is about to be stored
 	metaRevoked  = "revoked"        // the number of the last [site.Amendment] that was pending
 	metaTaken    = "taken_back"     // JSON of the last [site.TakenBack]
 )

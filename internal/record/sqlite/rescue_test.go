@@ -149,7 +149,7 @@ func TestOpen_damagedTableWithoutCopy(t *testing.T) {
 			ID: site.AccountID(fmt.Sprintf("b-%03d", i)), Email: site.Email(fmt.Sprintf("b%03d@example.test", i)), Password: site.Secret(strings.Repeat("p", 100)),
 		}})
 	}
-	if err := db.Amend(t.Context(), all); err != nil {
+	if err := db.Amend(t.Context(), nil, all); err != nil {
 		t.Fatal(err)
 	}
 	closeDB(t, db)
@@ -204,7 +204,7 @@ func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
 	amend := func(a site.Amendment) {
 		t.Helper()
 		a.Record = record(site.KindGranted)
-		if err := db.Amend(t.Context(), []site.Amendment{a}); err != nil {
+		if err := db.Amend(t.Context(), nil, []site.Amendment{a}); err != nil {
 			t.Fatal(err)
 		}
 	}

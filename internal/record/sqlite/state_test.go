@@ -30,7 +30,7 @@ func enrolled(t *testing.T, n int) (*sqlite.DB, string) {
 func addStation(t *testing.T, db *sqlite.DB, id site.StationID) {
 	t.Helper()
 	s := site.Station{ID: id, Locks: 2, Token: site.Secret("token of " + id.String()), Enrolled: at(1000)}
-	if err := db.Amend(t.Context(), []site.Amendment{{AddStation: &s, Record: record(site.KindStationAdded)}}); err != nil {
+	if err := db.Amend(t.Context(), nil, []site.Amendment{{AddStation: &s, Record: record(site.KindStationAdded)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -155,7 +155,7 @@ func TestDB_LoadStations_removedAndAddedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 1, Record: removed}}); err != nil {
+	if err := db.Amend(t.Context(), nil, []site.Amendment{{RemoveStation: 1, Record: removed}}); err != nil {
 		t.Fatal(err)
 	}
 	addStation(t, db, 1)
@@ -170,7 +170,7 @@ func TestDB_Amend_removedStationForgetsState(t *testing.T) {
 	db, _ := enrolled(t, 2)
 	defer func() { _ = db.Close() }()
 	save(t, db, locked(1, site.Locked, at(1000)), locked(2, site.Locked, at(1000)))
-	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}); err != nil {
+	if err := db.Amend(t.Context(), nil, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	addStation(t, db, 1)
@@ -299,7 +299,7 @@ func TestDB_Battery(t *testing.T) {
 	put(2, points(20_401)...)
 	want(1, points(20_399)...)
 	want(2, points(20_010, 20_401)...)
-	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 2, Record: record(site.KindStationRemoved)}}); err != nil {
+	if err := db.Amend(t.Context(), nil, []site.Amendment{{RemoveStation: 2, Record: record(site.KindStationRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	want(2)

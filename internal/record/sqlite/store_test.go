@@ -47,8 +47,8 @@ func TestDB_store_roundTrip(t *testing.T) {
 		Locks: []site.Lock{{ID: 1, Status: site.Locked, LastUpdated: site.At(at(7000))}, {ID: 2, Status: site.Unknown}},
 	}
 	for what, err := range map[string]error{
-		"account": db.Amend(ctx, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}),
-		"station": db.Amend(ctx, []site.Amendment{{AddStation: &gate, Record: record(site.KindStationAdded)}}),
+		"account": db.Amend(ctx, nil, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}),
+		"station": db.Amend(ctx, nil, []site.Amendment{{AddStation: &gate, Record: record(site.KindStationAdded)}}),
 	} {
 		if err != nil {
 			t.Fatal(what, err)
@@ -57,7 +57,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 	if err := db.AddSession(ctx, session, [32]byte{}, nil, record(site.KindLogin)); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Amend(ctx, []site.Amendment{{PutGrant: &grant, Record: record(site.KindGranted)}}); err != nil {
+	if err := db.Amend(ctx, nil, []site.Amendment{{PutGrant: &grant, Record: record(site.KindGranted)}}); err != nil {
 		t.Fatal(err)
 	}
 	saved := state
@@ -103,26 +103,26 @@ func TestDB_store_refusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}))
-	must(db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}))
-	must(db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}))
+	must(db.Amend(ctx, nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}))
+	must(db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}))
+	must(db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}))
 	for name, c := range map[string]struct {
 		err  error
 		kind fault.Kind
 	}{
-		"account id taken":   {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "b@example.test"}, Record: record("x")}}), fault.Conflict},
-		"e-mail taken":       {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "a@example.test"}, Record: record("x")}}), fault.Conflict},
-		"no such account":    {db.Amend(ctx, []site.Amendment{{UpdateAccount: &site.Account{ID: "a-9"}, Record: record("x")}}), fault.NotFound},
+		"account id taken":   {db.Amend(ctx, nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "b@example.test"}, Record: record("x")}}), fault.Conflict},
+		"e-mail taken":       {db.Amend(ctx, nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "a@example.test"}, Record: record("x")}}), fault.Conflict},
+		"no such account":    {db.Amend(ctx, nil, []site.Amendment{{UpdateAccount: &site.Account{ID: "a-9"}, Record: record("x")}}), fault.NotFound},
 		"upgrade no account": {db.UpgradePassword(ctx, "a-9", "h", "i"), fault.NotFound},
-		"station id taken":   {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "three"}, Record: record("x")}}), fault.Conflict},
-		"token taken":        {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 3, Token: "one"}, Record: record("x")}}), fault.Conflict},
-		"token of another":   {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 2, Token: "one"}, Record: record("x")}}), fault.Conflict},
-		"update no station":  {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 9, Token: "nine"}, Record: record("x")}}), fault.NotFound},
-		"remove no station":  {db.Amend(ctx, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
-		"secret of none":     {db.Amend(ctx, []site.Amendment{{DropSecret: 9, Record: record("x")}}), fault.NotFound},
-		"mode of none":       {db.Amend(ctx, []site.Amendment{{LowerMode: &site.StationMode{Station: 9}, Record: record("x")}}), fault.NotFound},
-		"grant to nobody":    {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
-		"grant of nothing":   {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
+		"station id taken":   {db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "three"}, Record: record("x")}}), fault.Conflict},
+		"token taken":        {db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 3, Token: "one"}, Record: record("x")}}), fault.Conflict},
+		"token of another":   {db.Amend(ctx, nil, []site.Amendment{{UpdateStation: &site.Station{ID: 2, Token: "one"}, Record: record("x")}}), fault.Conflict},
+		"update no station":  {db.Amend(ctx, nil, []site.Amendment{{UpdateStation: &site.Station{ID: 9, Token: "nine"}, Record: record("x")}}), fault.NotFound},
+		"remove no station":  {db.Amend(ctx, nil, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
+		"secret of none":     {db.Amend(ctx, nil, []site.Amendment{{DropSecret: 9, Record: record("x")}}), fault.NotFound},
+		"mode of none":       {db.Amend(ctx, nil, []site.Amendment{{LowerMode: &site.StationMode{Station: 9}, Record: record("x")}}), fault.NotFound},
+		"grant to nobody":    {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
+		"grant of nothing":   {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
 		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, nil, record("x")), fault.NotFound},
 	} {
 		if !fault.Is(c.err, c.kind) {
@@ -149,17 +149,17 @@ func TestDB_store_removingCascades(t *testing.T) {
 	db, _ := fresh(t)
 	ctx := t.Context()
 	steps := []error{
-		db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
-		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}),
-		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
-		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
-		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
+		db.Amend(ctx, nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
+		db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}),
+		db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
+		db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
+		db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
 		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, nil, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, []site.SessionID{"s-1"}, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, nil, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20), site.Uses{}),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
-		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
+		db.Amend(ctx, nil, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
 	}
 	for i, err := range steps {
 		if err != nil {
@@ -174,7 +174,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 	if len(stored.Devices) != 1 || !stored.Devices[0].Until.Equal(at(300)) {
 		t.Errorf("devices %+v, want that of s-3 to follow it", stored.Devices)
 	}
-	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
+	if err := db.Amend(ctx, nil, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	stored, err = db.LoadAccess(ctx)
@@ -193,7 +193,7 @@ func TestDB_tokens(t *testing.T) {
 		Scope: site.Scope{Read: true, Unlock: []site.StationID{1, 2}},
 	}
 	all := site.Token{ID: "t-2", Name: "all", Sum: [32]byte{2}, Created: site.At(at(2)), Scope: site.Scope{UnlockAll: true}}
-	err := db.Amend(ctx, []site.Amendment{
+	err := db.Amend(ctx, nil, []site.Amendment{
 		{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)},
 		{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)},
 		{AddToken: &one, Record: record(site.KindTokenAdded)},
@@ -222,7 +222,7 @@ func TestDB_tokens(t *testing.T) {
 		"remove":     {site.Amendment{RemoveToken: "t-1"}, fault.KindOf(nil)},
 	} {
 		c.change.Record = record(site.KindTokenRemoved)
-		if err := db.Amend(ctx, []site.Amendment{c.change}); fault.KindOf(err) != c.kind {
+		if err := db.Amend(ctx, nil, []site.Amendment{c.change}); fault.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestDB_tokens(t *testing.T) {
 func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
 	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10)), Remote: "192.0.2.1"}
-	if err := errors.Join(db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
+	if err := errors.Join(db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
 		db.AddSession(t.Context(), s, [32]byte{}, nil, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
 	}
@@ -264,14 +264,14 @@ func TestDB_LoadAccess_devices(t *testing.T) {
 	db, _, _ := filled(t)
 	defer func() { _ = db.Close() }()
 	ctx := t.Context()
-	if err := db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "porter@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
+	if err := db.Amend(ctx, nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "porter@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
 		t.Fatal(err)
 	}
 	device := func(n int64) [32]byte { return [32]byte([]byte(fmt.Sprintf("device %025d", n))) }
 	add := func(n, expires int64) {
 		t.Helper()
 		s := site.Session{ID: "k", Account: "a-1", Expires: site.At(at(expires))}
-		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.Amend(ctx, []site.Amendment{{EndSessions: []site.SessionID{s.ID}, Record: record(site.KindSessionRevoked)}})); err != nil {
+		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.Amend(ctx, nil, []site.Amendment{{EndSessions: []site.SessionID{s.ID}, Record: record(site.KindSessionRevoked)}})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +296,7 @@ func TestDB_LoadAccess_devices(t *testing.T) {
 	if got, err := db.LoadAccess(ctx); err != nil || len(got.Devices) != site.MaxLoginDevices || got.Devices[0].Sum == device(1) {
 		t.Errorf("%d devices, %v", len(got.Devices), err)
 	}
-	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
+	if err := db.Amend(ctx, nil, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	want()

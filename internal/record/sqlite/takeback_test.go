@@ -96,7 +96,7 @@ func (c changes) amend(kind site.Kind, account site.AccountID, station site.Stat
 	if account != "" && !strings.HasPrefix(string(account), "token") {
 		a.Record.Email = site.Email(account + "@example.test")
 	}
-	if err := c.db.Amend(c.t.Context(), []site.Amendment{a}); err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {
+	if err := c.db.Amend(c.t.Context(), nil, []site.Amendment{a}); err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {
 		c.t.Fatal(kind, err)
 	}
 }
@@ -128,7 +128,7 @@ func (c changes) change(id site.StationID, mode site.HomeAssistantMode, detail s
 	c.t.Helper()
 	a := site.Amendment{LowerMode: &site.StationMode{Station: id, HomeAssistant: mode}}
 	a.Record = site.Record{Kind: site.KindStationChanged, Facts: site.Facts{Station: id, Detail: detail}}
-	if err := c.db.Amend(c.t.Context(), []site.Amendment{a}); err != nil {
+	if err := c.db.Amend(c.t.Context(), nil, []site.Amendment{a}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -190,7 +190,7 @@ func (c changes) logout(session site.SessionID) {
 	all, err := c.db.LoadAccess(c.t.Context())
 	for _, s := range all.Sessions {
 		if s.ID == session {
-			err = c.db.Amend(c.t.Context(), []site.Amendment{{
+			err = c.db.Amend(c.t.Context(), nil, []site.Amendment{{
 				EndSessions: []site.SessionID{session}, Record: site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Account: s.Account, Session: session}},
 			}})
 		}

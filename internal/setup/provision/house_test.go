@@ -117,7 +117,7 @@ type countingStore struct {
 	amending     func(ctx context.Context) error // called before amendments are taken; nil: they are
 }
 
-func (s *countingStore) Amend(ctx context.Context, all []site.Amendment) error {
+func (s *countingStore) Amend(ctx context.Context, _ func() error, all []site.Amendment) error {
 	if s.amending != nil {
 		if err := s.amending(ctx); err != nil {
 			return err

@@ -399,7 +399,7 @@ func (s *store) note(r site.Record) error {
 	return s.failing
 }
 
-func (s *store) Amend(_ context.Context, all []site.Amendment) error {
+func (s *store) Amend(_ context.Context, _ func() error, all []site.Amendment) error {
 	for _, a := range all {
 		_ = s.note(a.Record)
 	}
