@@ -29,6 +29,25 @@ type tokenPair struct {
 	RefreshToken string `json:"refreshToken,omitempty"`
 }
 
+// byDevice returns the account that a login is for, if it shows a device known for it.
+func (a *API) byDevice(r *kit.Request) site.AccountID {
+	email, _ := r.Text("email")
+	return a.Access.KnownDevice(email, r.Only(kit.DeviceCookie(a.Gateway)))
+}
+
+// byToken returns the account of the refresh token in the body or, without one, of the bearer.
+func (a *API) byToken(r *kit.Request) site.AccountID {
+	verify := a.Access.RefreshToRevoke
+	text, _ := r.Text(refreshToken)
+	token := site.Secret(text)
+	if token == "" {
+		verify = a.Access.AuthenticateToRevoke
+		token, _ = r.Token()
+	}
+	actor, _ := verify(token)
+	return actor.Account
+}
+
 // login creates a session for an e-mail address and a password.
 func (a *API) login(x *kit.Exchange) error {
 	tokens, err := a.logIn(x)

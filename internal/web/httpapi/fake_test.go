@@ -90,6 +90,13 @@ func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, fro
 	return access.Tokens{Access: accessToken, Refresh: refreshToken, Cookie: sessionCookie, Device: deviceSecret}, nil
 }
 
+func (f *fakeAccess) KnownDevice(_ string, shown site.Secret) site.AccountID {
+	if shown == deviceSecret {
+		return account
+	}
+	return ""
+}
+
 func (f *fakeAccess) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -52,8 +52,7 @@ func (x *Exchange) readBody(rt *Route) error {
 	return x.Req.setBody(data)
 }
 
-// receive returns a body of at most that many bytes. When a body is there, the work on
-// its request begins.
+// receive returns a body of at most that many bytes.
 func (x *Exchange) receive(most int64) ([]byte, error) {
 	if x.Req.Body == nil || x.Req.Body == http.NoBody {
 		return nil, nil
@@ -65,7 +64,6 @@ func (x *Exchange) receive(most int64) ([]byte, error) {
 	case int64(len(data)) > most:
 		return nil, errTooLarge(most)
 	}
-	x.work()
 	return data, nil
 }
 

@@ -12,6 +12,11 @@ const (
 	// MaxRequests bounds the requests in flight on all listeners, except streams, which
 	// have a bound of their own. Each may hold a header and a body of 16 KiB.
 	MaxRequests = 256
+	// maxWorking bounds those of one caller that change something and are being worked on or
+	// wait for that, except doors: while the disk does not answer, each lasts for seconds.
+	maxWorking = MaxRequests / 8
+	// doorPlaces is how many of all are for doors alone, and for what changes nothing.
+	doorPlaces = MaxRequests / 8
 	// requestRetry is when a client may retry that was refused because all requests are
 	// being worked on.
 	requestRetry = time.Second
@@ -23,12 +28,32 @@ const (
 // and its connection with it; one that the gateway works on is not.
 func (x *Exchange) enter() bool {
 	if x.conn.Conn != nil && x.kit.requests.Enter(&x.slot, x.conn.address, x.conn) != nil {
-		x.Refused("http-requests")
-		x.beginTurn(func() {}) // it waits for none
-		x.fail(fault.Throttle("Too many requests at once", requestRetry))
+		x.fail(x.crowded())
 		return false
 	}
 	return true
+}
+
+// crowded returns the error of a request for which there is no room. Its answer waits for no
+// turn.
+func (x *Exchange) crowded() error {
+	x.Refused("http-requests")
+	if x.turn == nil {
+		x.beginTurn(func() {})
+	}
+	return fault.Throttle("Too many requests at once", requestRetry)
+}
+
+// change marks the request as one that changes something, unless its caller has too many of
+// them in flight.
+func (x *Exchange) change() error {
+	who := x.caller()
+	if !x.kit.changes.Enter(who) {
+		return x.crowded()
+	}
+	x.counted = &who
+	x.work()
+	return nil
 }
 
 // work marks the request as one that the gateway works on.
@@ -87,6 +112,9 @@ func (x *Exchange) calm() {
 // client does not read: after its turn the request still has its slot and may be evicted.
 func (x *Exchange) leave() {
 	x.calm()
+	if x.counted != nil {
+		x.kit.changes.Leave(*x.counted)
+	}
 	if x.turn == nil {
 		x.beginTurn(func() {})
 	}

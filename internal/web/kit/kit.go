@@ -39,6 +39,7 @@ type Kit struct {
 
 	turns    *limit.Queue[caller]         // of the requests whose answers are computed
 	requests *limit.Pool                  // the requests in flight
+	changes  *limit.Quota[caller]         // the requests in flight that change something, except doors
 	streams  *limit.Quota[site.AccountID] // the open streams of accounts
 	admins   *limit.Quota[site.AccountID] // those of administrators, on the admin API
 	local    *limit.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
@@ -60,6 +61,7 @@ func New(cfg Config) *Kit {
 		adminLines:  rate.NewLimiter(linesPerSecond, lineBurst),
 		turns:       newTurns(runtime.GOMAXPROCS(0)),
 		requests:    limit.NewPool(limit.Limits{Total: MaxRequests}),
+		changes:     limit.NewQuota[caller](MaxRequests-doorPlaces, maxWorking),
 		streams:     limit.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
 		admins:      limit.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
 		local:       limit.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),

@@ -27,6 +27,11 @@ type Route struct {
 	Guard   Guard  // nil: the route is public
 	Serve   Handler
 
+	// Known returns the account behind what a request without a guard shows in its body or a
+	// cookie, "" for none; nil: it is not asked. Such a request has its turn among those of the
+	// account. Quick.
+	Known func(*Request) site.AccountID
+
 	Door    bool       // it opens a door: the turns of other requests and handshakes wait for it
 	JSON    bool       // it reads a JSON object; other bodies are discarded
 	Upload  bool       // its handler reads the body itself, with [Exchange.Receive]
@@ -106,14 +111,19 @@ func (x *Exchange) run(rt *Route) (err error) {
 	if err := x.readBody(rt); err != nil {
 		return err
 	}
-	switch rt.Method {
-	case http.MethodGet, "":
-	default:
-		x.work() // without a body too
+	if rt.Known != nil {
+		x.known = rt.Known(&x.Req)
 	}
 	if rt.Door {
 		x.opening()
-	} else if err := x.awaitTurn(); err != nil {
+		return rt.Serve(x)
+	}
+	if rt.Method != http.MethodGet && rt.Method != "" {
+		if err := x.change(); err != nil { // without a body too
+			return err
+		}
+	}
+	if err := x.awaitTurn(); err != nil {
 		return err
 	}
 	return rt.Serve(x)

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 // others waiting for no longer. briefTurn is the same for a request that changes something,
 // which also waits for disks and hashes, and for those of strangers, who may be many networks.
 const mostTurn, briefTurn = 100 * time.Millisecond, 10 * time.Millisecond
+
+// waitingStrangers bounds the requests of strangers that wait for their turn. Beyond, one of the
+// network with most is refused, so that a network has its turn while fewer than 64 others try.
+const waitingStrangers = 64
 
 // caller has turns at the processor: a class of callers (without a name), or one of it.
 type caller struct {
@@ -32,7 +37,12 @@ const (
 // newTurns returns the queue for turns: as many at once as there are processors, but for one
 // that stays free for doors.
 func newTurns(processors int) *limit.Queue[caller] {
-	return limit.NewQueue[caller](processors-1, limit.OldestFirst, nil)
+	return limit.NewQueue(processors-1, limit.OldestFirst, func(path []caller) int {
+		if len(path) == 1 && path[0].class == strangers {
+			return waitingStrangers
+		}
+		return 0
+	})
 }
 
 // caller returns whose turn a request needs.
@@ -44,6 +54,8 @@ func (x *Exchange) caller() caller {
 		return caller{accounts, string(by.Account)}
 	case by.Name != "":
 		return caller{users, by.Name}
+	case x.known != "":
+		return caller{accounts, string(x.known)}
 	}
 	return caller{strangers, limit.Network(x.Req.Remote()).String()}
 }
@@ -88,22 +100,19 @@ func (t *turn) release() {
 // awaitTurn waits for the turn of x, before it is served: each request has one, a stream one
 // for each of its parts. Doors need none and are waited for; all else has turns by caller, so
 // that no number of requests of one caller delays the door of another for longer than one
-// answer takes, or another caller for more than one of its answers each. A request that waits
-// may be evicted. The error is that of a client that has gone before its turn came.
+// answer takes, or another caller for more than one of its answers each. A request that changes
+// nothing may be evicted while it waits. The error is that of a client that has gone before its
+// turn came, or of one for which there is no room.
 func (x *Exchange) awaitTurn() error {
 	if x.turn != nil && (!x.stream || !x.turn.over.Load()) {
 		return nil
 	}
-	evictable := x.working && !x.stream
-	if evictable {
-		x.release()
-	}
 	who := x.caller()
 	leave, err := x.kit.turns.EnterLate(x.Req.Context(), caller{class: who.class}, who)
-	if evictable {
-		x.hold()
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, limit.ErrFull):
+		return x.crowded()
+	case err != nil:
 		return err
 	}
 	x.beginTurn(leave)

@@ -3,6 +3,7 @@ package kit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -65,6 +66,13 @@ func newDesk() *desk {
 				}
 				return nil
 			})
+		}},
+		{Method: http.MethodPost, Pattern: "/change", Known: func(r *kit.Request) site.AccountID {
+			return site.AccountID(r.Header.Get("Account"))
+		}, Serve: func(x *kit.Exchange) error {
+			<-d.door
+			d.note("change of " + x.Req.Header.Get("Account"))
+			return x.Encode(http.StatusOK, 1)
 		}},
 		{Method: http.MethodPost, Pattern: "/door", Guard: guard, Door: true, Serve: func(x *kit.Exchange) error {
 			<-d.door
@@ -200,6 +208,61 @@ func TestExchange_turnOfStranger(t *testing.T) {
 		d.expect(t, "other")
 		close(d.door)
 		d.all.Wait()
+	})
+}
+
+// One account that ended a session again and again, while the disk did not answer, had every
+// request that the gateway works on, and the doors of others were refused.
+func TestRoute_changesOfOneCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		for range 32 {
+			d.ask(http.MethodPost, "/change", "greedy")
+			time.Sleep(11 * time.Millisecond)
+		}
+		refused := d.ask(http.MethodPost, "/change", "greedy")
+		other := d.ask(http.MethodPost, "/change", "other")
+		door := d.ask(http.MethodPost, "/door", "greedy")
+		close(d.door)
+		d.all.Wait()
+		if refused.Code != http.StatusTooManyRequests || other.Code != http.StatusOK || door.Code != http.StatusOK {
+			t.Errorf("one more change %d, that of another %d, a door %d", refused.Code, other.Code, door.Code)
+		}
+		again := d.ask(http.MethodPost, "/change", "greedy")
+		if d.all.Wait(); again.Code != http.StatusOK {
+			t.Errorf("after all have ended: %d", again.Code)
+		}
+	})
+}
+
+// Of 63 networks of strangers none keeps another from its turn, and none that is known.
+func TestExchange_turnsOfManyStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodPost, "/door", "owner")
+		var flood []*httptest.ResponseRecorder
+		from := func(network int) *httptest.ResponseRecorder {
+			out, req := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/change", http.NoBody)
+			req.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", network)
+			d.all.Go(func() { d.handler.ServeHTTP(out, req) })
+			synctest.Wait()
+			return out
+		}
+		for n := range 256 {
+			flood = append(flood, from(n%63))
+		}
+		unknown, known := from(100), d.ask(http.MethodPost, "/change", "known")
+		close(d.door)
+		d.all.Wait()
+		served := 0
+		for _, answer := range flood {
+			if answer.Code == http.StatusOK {
+				served++
+			}
+		}
+		if unknown.Code != http.StatusOK || known.Code != http.StatusOK || served != 63 {
+			t.Errorf("a network of its own %d, a known one %d, %d of the others", unknown.Code, known.Code, served)
+		}
 	})
 }
 
