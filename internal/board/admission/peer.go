@@ -11,6 +11,8 @@ const (
 	// unmeasured is how long an answer takes at most on a connection without a measured
 	// round trip, which is one that was accepted with a SYN cookie.
 	unmeasured = 300 * time.Millisecond
+	// tick is the longest step of the clock by which the kernel notes when bytes arrive.
+	tick = 10 * time.Millisecond
 	// reaction is how long the kernels of both ends take with a segment.
 	reaction = 5 * time.Millisecond
 )
@@ -46,13 +48,13 @@ func roundTrip(info *unix.TCPInfo) time.Duration {
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Age returns how long ago the kernel received the last bytes of a TCP connection, to some
-// milliseconds; zero if that cannot be known.
+// Age returns how long ago at least the kernel received the last bytes of a TCP connection;
+// zero if that cannot be known.
 func Age(conn net.Conn) (age time.Duration) {
 	_ = control(conn, func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err == nil {
-			age = time.Duration(info.Last_data_recv) * time.Millisecond
+			age = max(0, time.Duration(info.Last_data_recv)*time.Millisecond-tick)
 		}
 	})
 	return age
