@@ -41,6 +41,8 @@ func (a *API) removeAccount(r *request) (any, error) {
 	return nil, a.Access.RemoveAccount(r.Context(), r.Actor, string(r.account.Email))
 }
 
+// setPassword ends sessions before the password is stored, so that they end even if it cannot
+// be, and then those that began meanwhile with the old one.
 func (a *API) setPassword(r *request, in NewPassword) (any, error) {
 	if r.Actor.Account == r.account.ID {
 		if in.Present == "" {
@@ -52,11 +54,24 @@ func (a *API) setPassword(r *request, in NewPassword) (any, error) {
 	}
 	password, generated := passwordOr(in.Password)
 	out := ChangedPassword{IssuedAccount: IssuedAccount{AccountID: r.account.ID, Email: r.account.Email, Password: generated}}
-	err := a.Access.SetPassword(r.Context(), r.Actor, string(r.account.Email), password)
-	if err == nil && in.EndSessions {
-		out.Ended, err = a.Access.RevokeOthers(r.Context(), r.Actor, string(r.account.Email))
+	if err := access.CheckPassword(r.account.Email, password); err != nil {
+		return nil, err
 	}
-	return out, err
+	end := func() error {
+		if !in.EndSessions {
+			return nil
+		}
+		ended, err := a.Access.RevokeOthers(r.Context(), r.Actor, string(r.account.Email))
+		out.Ended += ended
+		return err
+	}
+	if err := end(); err != nil {
+		return nil, err
+	}
+	if err := a.Access.SetPassword(r.Context(), r.Actor, string(r.account.Email), password); err != nil {
+		return nil, err
+	}
+	return out, end()
 }
 
 // client returns the client of a request, as a login would know it.

@@ -113,6 +113,28 @@ func TestHandler_password_sessions(t *testing.T) {
 	alive(true, false, false)
 }
 
+// While the storage takes nothing, a new password is refused, and the sessions that it was to
+// end have ended; a password that is no good ends none.
+func TestHandler_password_unstored(t *testing.T) {
+	h := open(t)
+	h.addAccount(porter, false)
+	token := site.Secret(h.token(porter))
+	const path = "/admin/v1/accounts/" + porter + "/password"
+	if got := h.do("PUT", path, `{"password":"short","endSessions":true}`); got.status != http.StatusBadRequest {
+		t.Errorf("status %d", got.status)
+	}
+	if _, err := h.access.Authenticate(token); err != nil {
+		t.Error(err)
+	}
+	h.store.failing = fault.New(fault.Unavailable, "The storage does not answer")
+	if got := h.do("PUT", path, `{"password":"battery staple","endSessions":true}`); got.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d", got.status)
+	}
+	if _, err := h.access.Authenticate(token); err == nil {
+		t.Error("the session lives")
+	}
+}
+
 func TestHandler_sessions(t *testing.T) {
 	h := open(t)
 	h.addAccount(porter, false)
