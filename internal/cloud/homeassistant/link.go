@@ -1,8 +1,8 @@
 package homeassistant
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -90,7 +90,7 @@ type Link struct {
 
 	refusals *limit.Digest[string]
 
-	reason string // why the link is down; "" while it is up. Of the goroutine of Run
+	flaps bool // see [mqttclient.Loss]; only Run's goroutine uses it
 }
 
 // New returns the link. It starts nothing.
@@ -131,20 +131,18 @@ func (l *Link) connect(ctx context.Context) error {
 }
 
 func (l *Link) up() {
-	l.reason = ""
 	l.Health.Clear(health.HomeAssistantDown)
-	l.Logger.Info("home assistant's broker connected", "broker", l.Broker.URL)
+	if !l.flaps {
+		l.Logger.Info("home assistant's broker connected", "broker", l.Broker.URL)
+	}
 }
 
 // down notes that the link is down, and when the next attempt is made.
-func (l *Link) down(err error, delay time.Duration) {
-	reason, advice := err.Error(), "Doors are not affected. Check that the broker runs, and [homeassistant] in the configuration"
-	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
-		advice = failed.Advice
+func (l *Link) down(loss mqttclient.Loss) {
+	l.flaps = loss.Flaps
+	advice := cmp.Or(loss.Advice, "Doors are not affected. Check that the broker runs, and [homeassistant] in the configuration")
+	l.Health.Report(health.Notice, health.HomeAssistantDown, "Home Assistant's broker is out of reach, doors go on working: "+loss.Err.Error(), advice)
+	if loss.New {
+		l.Logger.Warn("home assistant's broker out of reach", "error", loss.Err, "next", loss.Wait.Round(time.Second).String(), "advice", advice)
 	}
-	l.Health.Report(health.Notice, health.HomeAssistantDown, "Home Assistant's broker is out of reach, doors go on working: "+reason, advice)
-	if l.reason != reason {
-		l.Logger.Warn("home assistant's broker out of reach", "error", err, "next", delay.Round(time.Second).String(), "advice", advice)
-	}
-	l.reason = reason
 }

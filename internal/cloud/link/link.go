@@ -119,6 +119,7 @@ type Link struct {
 	// silent is for how long, while connected, no application has acknowledged what
 	// waits. The outboxes of successive sessions share it.
 	silent   time.Duration
+	flaps    bool // see [mqttclient.Loss]; only Run's goroutine uses it
 	identity identity
 	alone    atomic.Bool // the broker refused a subscription to the gateway's own status: it is not tried again
 	searched atomic.Bool // the broker has no state of a station that is unknown, or refused the search for them: it is not searched again
@@ -218,7 +219,7 @@ func (l *Link) Run(ctx context.Context) error {
 		} else {
 			mqttclient.Backoff{}.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings, results) }, l.down)
 			if ctx.Err() == nil && l.Status().Connected {
-				l.down(errReplaced, 0)
+				l.down(mqttclient.Loss{Err: errReplaced, New: true})
 			}
 		}
 		cancel()

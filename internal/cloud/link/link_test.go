@@ -121,6 +121,58 @@ func TestLink_backoff(t *testing.T) {
 	})
 }
 
+// moving is an error whose text differs each time, as that of a lost TCP connection does.
+type moving struct{ port int }
+
+func (m *moving) Error() string {
+	m.port++
+	return fmt.Sprintf("read tcp 192.0.2.1:%d->192.0.2.7:8883: connection reset at %s", m.port, time.Now())
+}
+
+// Days without the broker have one line in the log for each reason, and so have days in
+// which it accepts each login and then hangs up.
+func TestLink_down_logsOnce(t *testing.T) {
+	const outage = 2 * 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		reset := &mqttclient.DialError{Step: mqttclient.StepLogin, Err: new(moving)}
+		p := run(t, newHouse(), link.Settings{}, func(p *parts) { p.refuse = reset })
+		lines := func() int { return strings.Count(p.log.String(), "\n") }
+		time.Sleep(outage)
+		if n := lines(); n != 1 {
+			t.Fatalf("%d lines and %d bytes of %d attempts", n, p.log.Len(), len(p.attempts()))
+		}
+		for _, other := range []error{&mqttclient.DialError{Step: mqttclient.StepResolve, Err: new(moving)}, reset} {
+			p.set(func() { p.refuse = other })
+			time.Sleep(outage)
+		}
+		if n := lines(); n != 2 {
+			t.Errorf("%d lines after another reason:\n%s", n, p.log)
+		}
+		p.set(func() { p.refuse = nil })
+		time.Sleep(time.Hour)
+		if n := lines(); n != 3 || !p.Status().Connected {
+			t.Errorf("%d lines after the connection:\n%s", n, p.log)
+		}
+		p.set(func() { p.refuse = reset })
+		p.end(new(moving))
+		time.Sleep(outage)
+		if n := lines(); n != 5 {
+			t.Errorf("%d lines after a second outage:\n%s", n, p.log)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{})
+		for end := time.Now().Add(outage / 2); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			if synctest.Wait(); p.Status().Connected {
+				p.end(new(moving))
+			}
+		}
+		if n := strings.Count(p.log.String(), "\n"); n != 3 {
+			t.Errorf("%d lines and %d bytes of %d connections:\n%.500s", n, p.log.Len(), len(p.attempts()), p.log)
+		}
+	})
+}
+
 // A link that flaps backs off although each attempt succeeds, so that it fills no journal;
 // each change is recorded.
 func TestLink_flaps(t *testing.T) {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -82,7 +83,9 @@ func (l *Link) up(url string) {
 	l.status = site.CloudStatus{Connected: true, Since: site.At(l.Clock.Now()), LastDelivery: l.status.LastDelivery}
 	l.mu.Unlock()
 	l.Health.Clear(health.CloudDown)
-	l.Logger.Info("cloud link up", "broker", url)
+	if !l.flaps {
+		l.Logger.Info("cloud link up", "broker", url)
+	}
 	l.Journal.AppendLater(site.Record{Kind: site.KindCloudOnline})
 }
 
@@ -90,15 +93,13 @@ func (l *Link) up(url string) {
 var errReplaced = errors.New("the settings of the cloud link have changed")
 
 // down notes that the link is down, and when the next attempt is made.
-func (l *Link) down(err error, delay time.Duration) {
-	reason, advice := err.Error(), "Doors are not affected. See each step with: gatehouse cloud test"
-	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
-		advice = failed.Advice
-	}
+func (l *Link) down(loss mqttclient.Loss) {
+	l.flaps = loss.Flaps
+	reason, advice := loss.Err.Error(), cmp.Or(loss.Advice, "Doors are not affected. See each step with: gatehouse cloud test")
 	now := l.Clock.Now()
 	l.mu.Lock()
 	before := l.status
-	if before.Connected && errors.Is(err, mqttclient.ErrHungUp) {
+	if before.Connected && errors.Is(loss.Err, mqttclient.ErrHungUp) {
 		advice = adviceIdentity
 		l.identity.hungUp(time.Now())
 	}
@@ -106,8 +107,8 @@ func (l *Link) down(err error, delay time.Duration) {
 	if before.Connected || before.Since.IsZero() {
 		l.status.Since = site.At(now)
 	}
-	if delay > 0 {
-		l.status.NextTry = site.At(now.Add(delay))
+	if loss.Wait > 0 {
+		l.status.NextTry = site.At(now.Add(loss.Wait))
 	}
 	l.mu.Unlock()
 	l.Health.Clear(health.CloudUnreadable)
@@ -115,8 +116,8 @@ func (l *Link) down(err error, delay time.Duration) {
 		Code: health.CloudDown, Severity: health.Notice,
 		Summary: "The cloud link is down, doors go on working: " + reason, Advice: advice,
 	})
-	if before.Connected || before.Error != reason {
-		l.Logger.Warn("cloud link down", "error", err, "next", delay.Round(time.Second).String(), "advice", advice)
+	if loss.New {
+		l.Logger.Warn("cloud link down", "error", loss.Err, "next", loss.Wait.Round(time.Second).String(), "advice", advice)
 	}
 	if before.Connected {
 		l.Journal.AppendLater(site.Record{Kind: site.KindCloudOffline, Facts: site.Facts{Detail: reason}})

@@ -74,8 +74,8 @@ func Run(ctx context.Context, cfg Config) {
 	a := &application{Config: cfg, readers: make(map[site.GatewayID]*Reader)}
 	a.Broker.Topics, a.Broker.Receive = api.Filters(cfg.Gateway), a.receive
 	a.Broker.PerSecond, a.Broker.Burst, a.Broker.MaxPayload = 100_000, 100_000, 64<<10
-	a.Backoff.Retry(ctx, a.follow, func(err error, _ time.Duration) {
-		a.tell(Event{Kind: Disconnected, Detail: err.Error()})
+	a.Backoff.Retry(ctx, a.follow, func(l mqttclient.Loss) {
+		a.tell(Event{Kind: Disconnected, Detail: l.Err.Error()})
 	})
 }
 
