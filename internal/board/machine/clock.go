@@ -42,6 +42,10 @@ const (
 	// section 4, "The clock").
 	maxStep  = 30 * 24 * time.Hour
 	standing = 24 * time.Hour
+
+	// holdover is how long a clock that was right vouches for itself. The kernel keeps the
+	// rate that the time service has set, so that a board is off by a second or two then.
+	holdover = 72 * time.Hour
 )
 
 // ClockConfig is what [NewClock] needs.
@@ -97,6 +101,7 @@ type Clock struct {
 	base     instant    // what a step is measured from; zero: none
 	heard    instant    // the system's time as of the last check while it was synchronised; zero: it was not
 	stood    time.Time  // the moment of the monotonic clock since when the system's time has held
+	right    instant    // the system's time as of the last check that left the clock trusted; zero: none in this run, or contradicted since
 	state    State      // as of the last check
 	accepted bool       // an administrator has confirmed the system's time in this run
 
@@ -177,6 +182,24 @@ func (c *Clock) Now() time.Time {
 // synchronised, and this clock agrees with it and believes it; or an administrator has
 // accepted the system's time in this run and no time service contradicts.
 func (c *Clock) Trusted() bool { return c.trusted.Load() }
+
+// Holdover reports whether the time is right to a few seconds: the clock is trusted, or was
+// so within 72 hours in this run and the system's time has not been stepped since. A machine
+// that was suspended counts as stepped.
+func (c *Clock) Holdover() bool {
+	if c.Trusted() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	return c.holds(now) && now.Sub(c.right.at) <= holdover
+}
+
+// holds reports whether the system's time has gone on from the right one without a step.
+func (c *Clock) holds(now time.Time) bool {
+	return !c.right.time.IsZero() && c.cfg.System.Wall(now).Round(0).Sub(c.right.on(now)).Abs() < step
+}
 
 // Run watches the system's clock and keeps the floor on disk until ctx ends. It
 // never fails; call it once. A disk that does not answer delays only its end.

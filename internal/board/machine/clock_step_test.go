@@ -182,6 +182,25 @@ func TestClock_Accept_contradicted(t *testing.T) {
 	})
 }
 
+// A clock that an administrator sets back was not right before.
+func TestClock_Holdover_reset(t *testing.T) {
+	within(t, func(r *rig) {
+		r.set(0, true)
+		r.run(time.Now().Add(time.Minute))
+		r.set(0, false)
+		r.pass(time.Minute)
+		if r.Trusted() || !r.Holdover() {
+			t.Errorf("before: trusted %t, holdover %t", r.Trusted(), r.Holdover())
+		}
+		if err := r.Reset(r.Context(), func(context.Context, time.Time, time.Time) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if r.Holdover() {
+			t.Error("it vouches for a time that nobody has")
+		}
+	})
+}
+
 func TestClock_Reset(t *testing.T) {
 	within(t, func(r *rig) {
 		r.set(0, true)

@@ -100,5 +100,5 @@ func (c *Clock) restart() {
 	now := time.Now()
 	from := instant{c.cfg.System.Wall(now), now}
 	c.reading.Store(&reading{mark: now, at: from.time, last: new(atomic.Int64)})
-	c.sure, c.base, c.heard, c.accepted = from, from, instant{}, false
+	c.sure, c.base, c.heard, c.right, c.accepted = from, from, instant{}, instant{}, false
 }

@@ -30,6 +30,7 @@ func (c *Clock) check() (changed bool, jump time.Duration) {
 		c.heard = instant{}
 	}
 	c.trusted.Store(state == Right || state == Slowing || state == Untrusted && c.accepted)
+	c.keepRight(state)
 	if jump >= step {
 		c.cfg.Logger.Info("clock stepped forward", "step", jump)
 	}
@@ -39,6 +40,18 @@ func (c *Clock) check() (changed bool, jump time.Duration) {
 	}
 	c.raise()
 	return c.trusted.Load() != was, max(jump, 0)
+}
+
+// keepRight notes that the clock is right, or forgets when it was: a time service that
+// contradicts it, or a step, ends the holdover for good.
+func (c *Clock) keepRight(state State) {
+	now := time.Now()
+	switch {
+	case c.trusted.Load():
+		c.right = instant{c.cfg.System.Wall(now), now}
+	case state != Untrusted || !c.holds(now):
+		c.right = instant{}
+	}
 }
 
 // follow moves the clock to the system's time, as far as that is believed. It returns the

@@ -83,13 +83,13 @@ func (s *session) handle(id site.StationID, lock site.LockID, m mqttclient.Messa
 }
 
 // doubt returns why a command is refused before its right is judged; "" where it is not.
-// While the clock is not trusted its age is unknown: the broker may have withheld it since a
-// power cut.
+// Without a clock that was right in this run its age is unknown: the broker may have withheld
+// it since a power cut.
 func (l *Link) doubt(retained bool, age float64) string {
 	switch {
 	case retained:
 		return wasRetained
-	case !l.Clock.Trusted():
+	case !l.Clock.Holdover():
 		return noClock
 	case math.IsNaN(age), age > commandLife:
 		return tooLate

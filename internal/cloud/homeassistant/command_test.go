@@ -54,7 +54,7 @@ func (h *house) link() *homeassistant.Link {
 }
 
 func (h *house) Now() time.Time { return time.Now() }
-func (h *house) Trusted() bool  { return !h.doubt.Load() }
+func (h *house) Holdover() bool { return !h.doubt.Load() }
 
 func (h *house) Station(id site.StationID) (site.Station, bool) {
 	h.mu.Lock()
@@ -104,7 +104,11 @@ func (h *house) unlocks() int {
 
 // press is what a lock of Home Assistant sends, so old.
 func press(id site.StationID, lock string, age time.Duration) mqttclient.Message {
-	at := float64(time.Now().Add(-age).UnixMicro()) / 1e6
+	return pressAt(id, lock, time.Now().Add(-age))
+}
+
+func pressAt(id site.StationID, lock string, when time.Time) mqttclient.Message {
+	at := float64(when.UnixMicro()) / 1e6
 	return mqttclient.Message{
 		Topic:   fmt.Sprintf("gatehouse/%s/%d/%s/set", gateway, id, lock),
 		Payload: fmt.Appendf(nil, `{"command":"UNLOCK","at":%f}`, at), QoS: 1,

@@ -59,6 +59,14 @@ type Unlocker interface {
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
 }
 
+// Clock is the gateway's clock; package machine satisfies it. Safe for concurrent use.
+type Clock interface {
+	Now() time.Time
+	// Holdover reports whether the time is right to a few seconds, also for some days
+	// without a time service.
+	Holdover() bool
+}
+
 // Config is what a Link needs: all of it, but for BatteryLow, PlainUnlock and Pages.
 type Config struct {
 	Broker     mqttclient.Broker
@@ -75,7 +83,7 @@ type Config struct {
 	Journal     Journal
 	Stations    Stations
 	Unlocker    Unlocker
-	Clock       site.Clock
+	Clock       Clock
 	Logger      *slog.Logger
 	Health      *health.Registry
 	Metrics     *metric.Registry

@@ -5,13 +5,88 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/health"
 )
+
+// system is a machine whose clock the test sets.
+type system struct {
+	offset       atomic.Int64
+	synchronised atomic.Bool
+}
+
+func (s *system) Wall(now time.Time) time.Time { return now.Add(time.Duration(s.offset.Load())) }
+func (s *system) Synchronised() bool           { return s.synchronised.Load() }
+
+// set steps the clock, with or without a time server.
+func (s *system) set(offset time.Duration, synchronised bool) {
+	s.offset.Store(int64(offset))
+	s.synchronised.Store(synchronised)
+}
+
+// A house whose time server is out of reach keeps Home Assistant's doors for 72 hours, if its
+// clock was right in this run and has not been stepped since.
+func TestLink_holdover(t *testing.T) {
+	for name, test := range map[string]struct {
+		unset  bool                  // the clock was never right in this run
+		during func(machine *system) // what happens without a time server
+		passes time.Duration
+		opens  bool
+	}{
+		"nine hours":         {passes: 9 * time.Hour, opens: true},
+		"three days":         {passes: 72*time.Hour - 2*time.Minute, opens: true},
+		"longer":             {passes: 72*time.Hour + time.Minute},
+		"never right":        {unset: true, passes: time.Minute},
+		"stepped":            {during: func(m *system) { m.set(2*time.Second, false) }, passes: time.Hour},
+		"suspended":          {during: func(m *system) { m.set(time.Hour, false) }},
+		"stepped back":       {during: func(m *system) { m.set(-time.Hour, false) }},
+		"right again":        {during: func(m *system) { m.set(time.Hour, true) }, passes: time.Minute, opens: true},
+		"contradicted":       {during: func(m *system) { m.set(-time.Hour, true) }, passes: time.Minute},
+		"forged time":        {during: func(m *system) { m.set(1000*time.Hour, true) }, passes: time.Minute},
+		"stepped to and fro": {during: func(m *system) { m.set(time.Hour, false); time.Sleep(time.Minute); m.set(0, false) }, passes: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := new(system)
+				m.set(0, !test.unset)
+				clock, err := machine.NewClock(machine.ClockConfig{
+					Save:   func(context.Context, time.Time) error { return nil },
+					Logger: slog.New(slog.DiscardHandler), Health: new(health.Registry), System: m,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() { _ = clock.Run(t.Context()) }()
+				h := newHouse()
+				l := h.link()
+				l.Clock = clock
+				time.Sleep(time.Minute)
+				m.set(0, false)
+				if time.Sleep(time.Minute); test.during != nil {
+					test.during(m)
+				}
+				time.Sleep(test.passes)
+				synctest.Wait()
+				l.Take(pressAt(opens, "lock-1", clock.Now()), true)
+				l.Take(pressAt(opens, "lock-2", clock.Now().Add(-11*time.Second)), true) // withheld by the broker
+				l.Wait()
+				want := 0
+				if test.opens {
+					want = 1
+				}
+				if n := h.unlocks(); n != want {
+					t.Errorf("%d unlocks, want %d; trusted is %t; %+v", n, want, clock.Trusted(), h.records)
+				}
+			})
+		})
+	}
+}
 
 // A day without the broker has one line in the log for each reason, although the text of a
 // reason differs each time.
