@@ -233,7 +233,7 @@ func TestPrivateKey_isRedacted(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("key", "key", k)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("key", "key", k)
 	text := fmt.Sprintf("%v %+v %#v %s %x %q %d %v", k, k, k, k, k, k, k, []any{k, &k}) + string(document) + log.String()
-	for _, leak := range []string{"nWGx", "9d61b1", "9D61B1", "157", "0x9d"} {
+	for _, leak := range []string{"nWGx", "9d61b1", "9D61B1", "157 97 177", "0x9d, 0x61"} {
 		if strings.Contains(text, leak) {
 			t.Errorf("%q shows the key", text)
 		}
