@@ -43,7 +43,7 @@ func (g *Gateway) ResetClock(ctx context.Context, by site.Actor) error {
 	err := g.clock.Reset(ctx, func(ctx context.Context, floor, was time.Time) error {
 		facts := site.ByActor(by)
 		facts.Detail = "the clock and its floor were set back; the clock stood at " + site.At(was).String()
-		return g.db.ResetFloor(ctx, floor, site.Record{Time: site.At(floor), Kind: site.KindClockReset, Facts: facts})
+		return g.db.ResetFloor(ctx, func() error { return g.changes.Check(by) }, floor, site.Record{Time: site.At(floor), Kind: site.KindClockReset, Facts: facts})
 	})
 	if err == nil {
 		g.log.Info("the clock and its floor were set back", "by", by.Name)

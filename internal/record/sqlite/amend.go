@@ -26,7 +26,7 @@ func (db *DB) Amend(ctx context.Context, allowed func() error, all []site.Amendm
 		revokes = revokes || a.AddAccount == nil && a.AddStation == nil && a.AddToken == nil // a grant may replace a wider one
 	}
 	if allowed != nil {
-		if err := db.do(ctx, func(t *transaction) error { return t.setMeta(metaAsked, uuid.NewString()) }); err != nil {
+		if err := db.awaitDisk(ctx); err != nil {
 			return err
 		}
 	}
@@ -46,6 +46,11 @@ func (db *DB) Amend(ctx context.Context, allowed func() error, all []site.Amendm
 		}
 		return nil
 	}, records...)
+}
+
+// awaitDisk returns once a transaction of no meaning is stored: the disk answers.
+func (db *DB) awaitDisk(ctx context.Context) error {
+	return db.do(ctx, func(t *transaction) error { return t.setMeta(metaAsked, uuid.NewString()) })
 }
 
 func (t *transaction) amend(a site.Amendment) (err error) {

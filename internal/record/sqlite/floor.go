@@ -35,9 +35,15 @@ func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
 }
 
 // ResetFloor lowers the time floor to t. The record, which is not later than t, is then
-// the newest, so that earlier ones do not count.
-func (db *DB) ResetFloor(ctx context.Context, t time.Time, r site.Record) error {
+// the newest, so that earlier ones do not count. allowed is called as that of [DB.Amend].
+func (db *DB) ResetFloor(ctx context.Context, allowed func() error, t time.Time, r site.Record) error {
+	if err := db.awaitDisk(ctx); err != nil {
+		return err
+	}
 	return db.do(ctx, func(tx *transaction) error {
+		if err := allowed(); err != nil {
+			return err
+		}
 		db.floor = floor{sure: t.UnixMilli()}
 		return db.floor.save(tx)
 	}, r)

@@ -105,7 +105,7 @@ func (m *floorModel) save(r *rapid.T) {
 func (m *floorModel) reset(r *rapid.T) {
 	m.want = min(m.want, rapid.Int64Range(1_000, 1_020).Draw(r, "ms"))
 	at := time.UnixMilli(m.want)
-	m.must(r, m.db.ResetFloor(m.outer.Context(), at, site.Record{Time: site.At(at), Kind: site.KindClockReset}))
+	m.must(r, m.db.ResetFloor(m.outer.Context(), func() error { return nil }, at, site.Record{Time: site.At(at), Kind: site.KindClockReset}))
 }
 
 // prune removes the older records, or all.

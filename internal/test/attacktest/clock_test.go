@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
@@ -113,6 +114,13 @@ func TestAttack_raisedFloor(t *testing.T) {
 	g = gatewaytest.RunAs(t, gateway.Config{Config: cfg, System: machine})
 	if status, err := g.Admin.Status(t.Context()); err != nil || status.Clock.Trusted || !conditionRaised(status, health.ClockAhead) {
 		t.Errorf("the clock was not found ahead: %+v, %v", status, err)
+	}
+	ended := site.Actor{Origin: site.Admin, Session: "ended"} // while the request waited for the disk
+	if err := g.Running.ResetClock(t.Context(), ended); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("an administrator whose session has ended resets the clock: %v", err)
+	}
+	if clock, err := g.Admin.Clock(t.Context()); err != nil || clock.Now.Before(time.Now().AddDate(13, 0, 0)) {
+		t.Errorf("the clock was reset: %+v, %v", clock, err)
 	}
 	if _, err := g.Admin.ResetClock(t.Context()); err != nil {
 		t.Fatal(err)
