@@ -25,3 +25,6 @@ func (g *Gateway) Services() []discovery.Service { return g.services() }
 func StopStage(run func(context.Context) error, budget time.Duration) error {
 	return start(context.Background(), stage{"test", run, budget}, make(chan error, 1)).stop()
 }
+
+// RebindAdmin does what a running gateway without an administration socket does every 5 s.
+func (g *Gateway) RebindAdmin(ctx context.Context) { g.rebindAdmin(ctx) }

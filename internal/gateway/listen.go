@@ -38,6 +38,7 @@ type listeners struct {
 	http, mqtt []listener
 	admin      net.Listener
 	adminFile  os.FileInfo // of the socket of admin
+	adminError string      // why there is none, as it is in the log; "" while there is one
 }
 
 // bindAll takes every address before anything is served, so that an address in use
@@ -207,7 +208,6 @@ func (g *Gateway) bindAdmin(context.Context) (err error) {
 		g.listeners.admin, err = adminapi.Listen(socket, "")
 	}
 	if fault.Is(err, fault.Unavailable) { // no reason to keep doors shut
-		g.log.Error("no administration socket", "error", err)
 		g.lackAdmin(err)
 		return nil
 	}
@@ -217,8 +217,13 @@ func (g *Gateway) bindAdmin(context.Context) (err error) {
 	return err
 }
 
-// lackAdmin raises the condition of a missing administration socket.
+// lackAdmin raises the condition of a missing administration socket, and logs each reason
+// once.
 func (g *Gateway) lackAdmin(err error) {
+	if reason := err.Error(); reason != g.listeners.adminError {
+		g.listeners.adminError = reason
+		g.log.Error("no administration socket", "error", err)
+	}
 	g.conditions.Report(health.Warning, health.NoAdminSocket,
 		"There is no administration socket: "+fault.Sentence(err),
 		"Check the owner of its folder, its free space and inodes with df and df -i, and the disk with dmesg; the gateway creates the socket as soon as it can")
@@ -246,9 +251,9 @@ func (l *listeners) abandonAdmin() {
 func (g *Gateway) rebindAdmin(ctx context.Context) {
 	switch err := g.bindAdmin(ctx); {
 	case err != nil:
-		g.log.Error("no administration socket", "error", err)
 		g.lackAdmin(err)
 	case g.listeners.admin != nil:
+		g.listeners.adminError = ""
 		g.log.Warn("the administration socket was missing and is created")
 		g.conditions.Clear(health.NoAdminSocket)
 	}
