@@ -20,7 +20,7 @@ const page = 4096
 func sound(t *testing.T, path string) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{
-		Path: path, Copy: path + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler),
+		Path: path, Copy: path + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler), CarryFor: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +288,38 @@ func TestOpen_truncated(t *testing.T) {
 		t.Errorf("%d of %d records are there, of half of the file", old, records)
 	}
 	closeDB(t, db)
+}
+
+// Wherever the time for carrying records over ends, the database is set aside and the new one
+// has the newest of them.
+func TestOpen_carriedInPart(t *testing.T) {
+	path := inUse(t, 45_000)
+	spoil(t, path, leafFrom(t, path, 200))
+	for span := time.Microsecond; span < time.Hour; span *= 8 {
+		again := filepath.Join(t.TempDir(), "data")
+		if err := os.CopyFS(again, os.DirFS(filepath.Dir(path))); err != nil {
+			t.Fatal(err)
+		}
+		again = filepath.Join(again, filepath.Base(path))
+		if err := os.WriteFile(again+".unsound", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := sqlite.Open(t.Context(), sqlite.Config{
+			Path: again, Copy: again + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler), CarryFor: span,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := db.Verify(t.Context())
+		if db.Rescued() == "" || err != nil || v.Broken != 0 {
+			t.Errorf("after %s: %q, %+v, %v", span, db.Rescued(), v, err)
+		}
+		closeDB(t, db)
+		if v.Records > 44_000 {
+			return
+		}
+	}
+	t.Error("the records were never carried over whole")
 }
 
 // The copy lacks the last uses of sessions and tokens, and does not disagree for that.

@@ -55,6 +55,10 @@ type Config struct {
 	// before Open returns; nil: not called.
 	Damaged, Copied func(error)
 	Rescued         func(story string)
+	// CarryFor is how long the records of a damaged database are carried over, the newest
+	// first: no door opens meanwhile. What is older stays in the database that was set aside.
+	// 0: 5 s.
+	CarryFor time.Duration
 }
 
 // DB is the open database. Its methods are safe for concurrent use. Errors of

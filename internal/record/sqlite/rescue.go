@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -29,9 +30,7 @@ const (
 	lostTail = 100_000
 	// carryStep is how many numbers of the journal are carried over at a time.
 	carryStep = 5000
-	// carryFor is how long records are carried over, the newest first: no door opens
-	// meanwhile. What is older stays in the database that was set aside.
-	carryFor = 5 * time.Second
+	carryFor  = 5 * time.Second // the default of [Config.CarryFor]
 	// carryRoom is how many bytes of the disk stay free when records are carried over.
 	carryRoom = 16 << 20
 
@@ -59,7 +58,7 @@ func exclusive(path string) string {
 func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
 	now := time.Now()
 	r := rescuer{
-		from: cfg.Path, reading: exclusive(cfg.Path), aside: filepath.Base(asideName(cfg.Path, now)), copied: copied, head: readHead(cfg.Path),
+		from: cfg.Path, reading: exclusive(cfg.Path), carryFor: cfg.CarryFor, aside: filepath.Base(asideName(cfg.Path, now)), copied: copied, head: readHead(cfg.Path),
 	}
 	err = replaceFile(cfg.Path+rescuedMark, func(partial string) error {
 		r.partial = partial
@@ -114,17 +113,19 @@ func boundAside(path string) error {
 
 // rescuer builds a new database from a damaged one and its copy.
 type rescuer struct {
-	from    string // the path of the damaged database
-	reading string // the driver's name of it
-	aside   string // its new name
-	copied  *sql.DB
-	head    uint64 // see [headMark]
-	partial string // the path of the new database; "": it is built in memory
-	memory  string // the driver's name of that
+	from     string        // the path of the damaged database
+	carryFor time.Duration // see [Config]
+	reading  string        // the driver's name of it
+	aside    string        // its new name
+	copied   *sql.DB
+	head     uint64 // see [headMark]
+	partial  string // the path of the new database; "": it is built in memory
+	memory   string // the driver's name of that
 
 	damaged *sql.DB // its queries may fail
 	next    *sql.DB // has the damaged one attached under that name
 	story   string
+	until   time.Time // when no more records are carried over
 }
 
 // build makes the new database. The gateway itself then brings it to this
@@ -315,7 +316,7 @@ func usedNumbers(ctx context.Context, q queryer, copied, head uint64) (low, high
 	return max(low, 1), high
 }
 
-// carryAll carries over what can be read of the journal, within carryFor, and up to
+// carryAll carries over what can be read of the journal, within [Config.CarryFor], and up to
 // what leaves carryRoom on the disk.
 func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 	if version, err := schemaOf(ctx, r.damaged); r.partial == "" && (err != nil || version == 0) {
@@ -327,10 +328,9 @@ func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 		}
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, carryFor)
-	defer cancel()
-	err := r.carry(within, low, high)
-	if errors.Is(err, errNoRoom) || isFull(err) || within.Err() != nil {
+	r.until = time.Now().Add(cmp.Or(r.carryFor, carryFor))
+	err := r.carry(ctx, low, high)
+	if errors.Is(err, errNoRoom) || isFull(err) {
 		err = ctx.Err()
 	}
 	_, detached := r.next.ExecContext(ctx, "DETACH damaged")
@@ -345,10 +345,11 @@ const isRecord = `typeof(time) = 'integer' AND typeof(station) = 'integer' AND t
 	AND length(body) <= 1048576 AND (instr(body, '{"seq":' || seq || ',') = 1 OR NOT ` + notRemoved + `)`
 
 // carry carries over a range of the journal, the newest part first. A part that cannot be
-// read is halved, until what is left out is the damage alone.
+// read is halved, until what is left out is the damage alone. No statement is interrupted: the
+// driver closes its connection then, and with that a database in memory.
 func (r *rescuer) carry(ctx context.Context, low, high uint64) error {
-	if err := ctx.Err(); err != nil || low > high {
-		return err
+	if low > high || !time.Now().Before(r.until) {
+		return ctx.Err()
 	}
 	done, err := r.carryAtOnce(ctx, low, high)
 	if done || err != nil || low == high {
