@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 
@@ -43,15 +45,44 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 
 // readOnly returns the driver's name for a database file that no gateway has open.
 func readOnly(path string) string {
-	const header = 32 // bytes of a log without a record; with readonly_shm SQLite tries again and again to read it
 	switch {
-	case sizeOf(path+"-wal") <= header:
+	case !hasLog(path):
 		return dsn(path, lonePragmas)
 	case exists(path + "-shm"):
 		return dsn(path, logPragmas)
 	default:
 		return dsn(path, copiedPragmas)
 	}
+}
+
+// hasLog reports whether the database has a log that SQLite uses: one that has frames, and a header
+// as it was written (https://www.sqlite.org/fileformat2.html#the_write_ahead_log). Another it
+// ignores; with readonly_shm it tries again and again to read that.
+func hasLog(path string) bool {
+	const headerSize, word = 32, 4
+	f, err := os.Open(path + "-wal") //nolint:gosec // the path is the administrator's
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // SQLite reports why it cannot be read
+	}
+	defer func() { _ = f.Close() }()
+	header := make([]byte, headerSize+1)
+	if _, err := io.ReadFull(f, header); err != nil {
+		return false
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	switch binary.BigEndian.Uint32(header) {
+	case 0x377f0682:
+	case 0x377f0683:
+		order = binary.BigEndian
+	default:
+		return false
+	}
+	var sum [2]uint32
+	for at := 0; at < headerSize-2*word; at += 2 * word {
+		sum[0] += order.Uint32(header[at:]) + sum[1]
+		sum[1] += order.Uint32(header[at+word:]) + sum[0]
+	}
+	return sum == [2]uint32{binary.BigEndian.Uint32(header[headerSize-2*word:]), binary.BigEndian.Uint32(header[headerSize-word:])}
 }
 
 // sizeOf returns the size of a file; 0 where there is none.

@@ -67,7 +67,6 @@ func (db *DB) copyAgain(revokes bool) {
 // keepCopy writes the copy when it is due, until the database is closed; then it writes
 // what is left. No caller waits for it.
 func (db *DB) keepCopy() {
-	defer close(db.copied)
 	ticker := time.NewTicker(copySoon)
 	defer ticker.Stop()
 	var next time.Time // the earliest moment for what can wait
@@ -114,7 +113,7 @@ func (db *DB) writeCopy() error {
 	err := replaceFile(db.cfg.Copy, func(partial string) (err error) {
 		has, err = atOnce(context.Background(), db.reader(), func(ctx context.Context, q queryer, e ends) (uint64, error) {
 			has, err := revoked(ctx, q)
-			return has, errors.Join(err, extract(ctx, q, e, partial))
+			return has, errors.Join(err, keepNewer(ctx, q, db.cfg.Copy), extract(ctx, q, e, partial))
 		})
 		return err
 	})
@@ -127,6 +126,20 @@ func (db *DB) writeCopy() error {
 	}
 	if db.cfg.Copied != nil {
 		db.cfg.Copied(err)
+	}
+	return err
+}
+
+// keepNewer returns an error if a database is behind its copy: the next start needs that.
+func keepNewer(ctx context.Context, q queryer, path string) error {
+	copied, _, err := readCopy(ctx, path)
+	if err != nil {
+		return nil //nolint:nilerr // it is of no use
+	}
+	defer func() { _ = copied.Close() }()
+	now, err := progressOf(ctx, q)
+	if has := readProof(ctx, path, copied).copied; err == nil && now.behind(has) {
+		err = fmt.Errorf("the copy has record %d, and the database ends with %d", has.last, now.last)
 	}
 	return err
 }

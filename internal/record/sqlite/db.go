@@ -76,11 +76,11 @@ type DB struct {
 	// abandoned is closed when Close abandons a disk that hangs.
 	abandoned chan struct{}
 	watcher   atomic.Pointer[func(error)]
-	stall     *time.Timer   // fires when the disk takes too long for a transaction
-	revoked   atomic.Bool   // the copy is out of date: access was revoked
-	changed   atomic.Bool   // the same: something else was changed
-	copied    chan struct{} // closed when the copy is not written any more
-	copyHas   atomic.Uint64 // see [DB.Copied]
+	stall     *time.Timer    // fires when the disk takes too long for a transaction
+	revoked   atomic.Bool    // the copy is out of date: access was revoked
+	changed   atomic.Bool    // the same: something else was changed
+	beside    sync.WaitGroup // the goroutines that write the copy and the head
+	copyHas   atomic.Uint64  // see [DB.Copied]
 	rescued   atomic.Pointer[string]
 	lastRun   site.BootID // see [DB.LastRun]
 	unsound   sync.Once   // see [DB.noteDamage]
@@ -95,7 +95,7 @@ type DB struct {
 	mirrored error                    // why the file could not be opened, and memory has what could be read of it; nil: it is open
 	retry    time.Time                // when to try again
 	files    atomic.Pointer[identity] // the open files; nil: it is in memory
-	head     *os.File                 // see [headMark]; nil: it is not open
+	suspect  atomic.Bool              // other files may have their names; the writer makes sure
 	tight    bool                     // a transaction did not fit on the disk, and there has been no room since
 	statesAt uint64                   // the tail when states were saved last; see [states]
 	encoded  []byte                   // the present record
@@ -184,12 +184,11 @@ func newDB(ctx context.Context, cfg Config, writing, reading *sql.DB, prepare fu
 func (db *DB) run() {
 	db.stall = time.AfterFunc(stallAfter, db.watchStall)
 	db.stall.Stop()
-	db.copied = db.stopped
 	if db.cfg.Copy != "" {
-		db.copied = make(chan struct{})
-		go db.keepCopy()
+		db.beside.Go(db.keepCopy)
+		db.beside.Go(db.keepHead)
 	}
-	go db.write()
+	db.beside.Go(db.write)
 }
 
 // discard closes a database that does not run.
@@ -218,8 +217,10 @@ const closeBudget = 5 * time.Second
 // goes to the system log, and the error counts it. Close abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
+	ended := make(chan struct{})
+	go func() { db.beside.Wait(); close(ended) }()
 	select {
-	case <-db.copied: // the last to end
+	case <-ended:
 		return errors.Join(db.giveUp(), db.closeFiles())
 	case <-time.After(closeBudget):
 		close(db.abandoned)

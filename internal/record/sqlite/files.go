@@ -101,7 +101,7 @@ func (f Files) Renew(ctx context.Context, path string, revocations []site.Amendm
 			if !keepSessions {
 				_, err = t.exec("DELETE FROM session")
 			}
-			return err
+			return errors.Join(err, t.setMeta(metaRestore, uuid.NewString())) // it may be older than the copy
 		}, r)
 	})
 	return revoked, ended, err

@@ -20,6 +20,7 @@ const (
 	metaAsked    = "asked"          // another text for each change that is about to be stored
 	metaRevoked  = "revoked"        // the number of the last [site.Amendment] that was pending
 	metaTaken    = "taken_back"     // JSON of the last [site.TakenBack]
+	metaRestore  = "restore"        // another text for each restore; see [progress]
 )
 
 // GatewayID returns this gateway's id. The first call creates it.

@@ -31,7 +31,7 @@ func openMirror(ctx context.Context, cfg Config, why error) (*DB, error) {
 			from = cfg.Path + mark
 		}
 	}
-	r := rescuer{from: from, reading: readOnly(from) + "&vfs=unix", copied: copied, head: readHead(cfg.Path)}
+	r := rescuer{from: from, reading: readOnly(from) + "&vfs=unix", copied: copied, proof: readProof(ctx, cfg.Path, copied)}
 	if !r.readable(ctx) {
 		if copied == nil {
 			return nil, why
@@ -66,7 +66,9 @@ func (r *rescuer) readable(ctx context.Context) bool {
 // reopen tries to open the file of a database that is mirrored, or that was removed or replaced,
 // and goes on with it. The error is why it cannot be written.
 func (db *DB) reopen() error {
-	if db.mirrored == nil && db.cfg.Copy != "" && db.replaced() {
+	if db.mirrored == nil && db.suspect.Load() && !db.replaced() {
+		db.suspect.Store(false)
+	} else if db.mirrored == nil && db.suspect.Load() {
 		db.mirrored = errReplaced
 		db.log.Error("the files of the database were removed or replaced while it is in use; it is written anew, and what is there is set aside")
 	}
@@ -94,8 +96,7 @@ func (db *DB) reopen() error {
 	db.conn.close()
 	db.conn, db.writing, db.span, db.statesAt, db.mirrored = found.conn, found.writing, found.span, found.statesAt, nil
 	db.files.Store(found.files.Load())
-	_ = db.head.Close()
-	db.head = nil
+	db.suspect.Store(false)
 	reading := db.reading.Swap(found.reader())
 	if err := errors.Join(reading.Close(), former.Close()); err != nil {
 		db.log.Warn("what was open before cannot be closed", "error", err)

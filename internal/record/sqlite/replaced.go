@@ -38,9 +38,11 @@ func (db *DB) replaced() bool {
 	return false
 }
 
-// watchFiles has the writer look at the files, if they were replaced while nothing is written.
+// watchFiles has the writer write the database anew, if its files were replaced, and try again
+// until it has.
 func (db *DB) watchFiles() {
-	if db.replaced() {
+	if db.suspect.Load() || db.replaced() {
+		db.suspect.Store(true)
 		db.queue.add(&op{done: make(chan error, 1)})
 	}
 }

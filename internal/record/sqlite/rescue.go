@@ -58,7 +58,7 @@ func exclusive(path string) string {
 func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
 	now := time.Now()
 	r := rescuer{
-		from: cfg.Path, reading: exclusive(cfg.Path), carryFor: cfg.CarryFor, aside: filepath.Base(asideName(cfg.Path, now)), copied: copied, head: readHead(cfg.Path),
+		from: cfg.Path, reading: exclusive(cfg.Path), carryFor: cfg.CarryFor, aside: filepath.Base(asideName(cfg.Path, now)), copied: copied, proof: readProof(ctx, cfg.Path, copied),
 	}
 	err = replaceFile(cfg.Path+rescuedMark, func(partial string) error {
 		r.partial = partial
@@ -118,7 +118,7 @@ type rescuer struct {
 	reading  string        // the driver's name of it
 	aside    string        // its new name
 	copied   *sql.DB
-	head     uint64 // see [headMark]
+	proof    proof
 	partial  string // the path of the new database; "": it is built in memory
 	memory   string // the driver's name of that
 
@@ -166,8 +166,7 @@ func (r *rescuer) close() error {
 }
 
 // distrusts reports whether the copy is as new as the damaged database, and they disagree, or
-// the copy is newer than what is left of the same database. Without lost records a newer copy is
-// that of before a restore.
+// the copy is newer than what is left of it.
 func (r *rescuer) distrusts(ctx context.Context) bool {
 	if r.copied == nil {
 		return false
@@ -177,12 +176,8 @@ func (r *rescuer) distrusts(ctx context.Context) bool {
 	if err != nil || unread != nil {
 		return false
 	}
-	if mine.contradicts(copied) {
-		return true
-	}
-	left, err := lastRecord(ctx, r.damaged)
-	has, unread := lastRecord(ctx, r.copied)
-	return err == nil && unread == nil && left < has && left < r.head
+	left, err := progressOf(ctx, r.damaged)
+	return mine.contradicts(copied) || err == nil && left.behind(r.proof.copied)
 }
 
 // saveTables begins the new database with everything but the journal.
@@ -198,8 +193,8 @@ func (r *rescuer) saveTables(ctx context.Context) (err error) {
 	switch {
 	case len(unsound) == 0 && !r.distrusts(ctx):
 		r.story = "accounts, sessions, stations and grants are whole"
-		if left, err := lastRecord(ctx, r.damaged); err == nil && left < r.head {
-			r.story = fmt.Sprintf("accounts, sessions, stations and grants are those of record %d: see what was changed after it", left)
+		if left, err := progressOf(ctx, r.damaged); err == nil && r.proof.compare(left) != nil {
+			r.story = fmt.Sprintf("accounts, sessions, stations and grants are those of record %d: see what was changed after it", left.last)
 		}
 		return nil
 	case r.copied == nil:
@@ -245,11 +240,8 @@ func (r *rescuer) create() (*sql.DB, error) {
 // saveJournal adds the newest records of the journal to the new database, 0: all, and
 // returns the records of what is lost of it.
 func (r *rescuer) saveJournal(ctx context.Context, newest uint64) (lost []site.Record, err error) {
-	var e ends
-	if r.copied != nil {
-		e, _ = readEnds(ctx, r.copied)
-	}
-	low, high := usedNumbers(ctx, r.damaged, e.last.seq, r.head)
+	left, _ := progressOf(ctx, r.damaged) // the zero progress where it cannot be read
+	low, high := usedNumbers(ctx, r.damaged, r.proof.newest(left))
 	if newest > 0 && high >= low+newest {
 		low = high - newest + 1
 	}
@@ -296,21 +288,19 @@ func loss(from, to uint64, aside string) site.Record {
 }
 
 // usedNumbers returns the seq of the oldest record that a damaged journal kept, and the last
-// that it may have used. copied is the last of its copy, which may be old; head the newest that
-// was on the disk.
-func usedNumbers(ctx context.Context, q queryer, copied, head uint64) (low, high uint64) {
+// that it may have used. known is the newest that was on the disk for certain.
+func usedNumbers(ctx context.Context, q queryer, known uint64) (low, high uint64) {
 	e, unread := readEnds(ctx, q)
 	saved, err := savedEnds(ctx, q)
 	switch {
-	case unread == nil && e.last.seq >= head:
+	case unread == nil && e.last.seq >= known:
 		return e.anchor.seq + 1, e.last.seq
-	case unread != nil && err == nil && saved.last.seq+endsLag >= head: // the newest records cannot be read
+	case unread != nil && err == nil && saved.last.seq+endsLag >= known: // the newest records cannot be read
 		return saved.anchor.seq + 1, saved.last.seq + endsLag
 	}
-	copied = max(copied, head)
 	err = q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
-	if err != nil || high < copied {
-		high = max(high, copied) + lostTail
+	if err != nil || high < known {
+		high = max(high, known) + lostTail
 	}
 	_ = q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq LIMIT 1").Scan(&low)
 	return max(low, 1), high
@@ -319,7 +309,7 @@ func usedNumbers(ctx context.Context, q queryer, copied, head uint64) (low, high
 // carryAll carries over what can be read of the journal, within [Config.CarryFor], and up to
 // what leaves carryRoom on the disk.
 func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
-	if version, err := schemaOf(ctx, r.damaged); r.partial == "" && (err != nil || version == 0) {
+	if version, err := schemaOf(ctx, r.damaged); sizeOf(r.from) == 0 || r.partial == "" && (err != nil || version == 0) {
 		return nil // nothing of it can be read
 	}
 	if _, err := r.next.ExecContext(ctx, "ATTACH ? AS damaged", r.reading); err != nil {

@@ -26,9 +26,10 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	if unread == nil {
 		defer func() { _ = copied.Close() }()
 	}
+	known := readProof(ctx, cfg.Path, copied)
 	why, story := errNoted, ""
 	if !exists(cfg.Path + unsoundMark) {
-		db, why = tryOpen(ctx, cfg, access)
+		db, why = tryOpen(ctx, cfg, known, access)
 	}
 	if isDamage(why) {
 		if story, why = rescue(ctx, cfg, why, copied); why == nil {
@@ -62,11 +63,8 @@ var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDam
 
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
-func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
-	if exists(cfg.Path) && sizeOf(cfg.Path) == 0 && copied.schema > 0 {
-		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
-	}
-	if err := checkHead(ctx, cfg.Path); err != nil {
+func tryOpen(ctx context.Context, cfg Config, known proof, copied accessState) (*DB, error) {
+	if err := known.check(ctx, cfg.Path); err != nil {
 		return nil, err
 	}
 	db, err := open(ctx, cfg)
@@ -76,7 +74,7 @@ func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	problem := db.examine(ctx, copied)
+	problem := db.examine(ctx, known, copied)
 	if isDamage(problem) || codeOf(problem) == sqlite3.SQLITE_READONLY {
 		err := errors.Join(problem, db.discard())
 		if hasReadOnlyHeader(cfg.Path) {
@@ -131,13 +129,20 @@ func (db *DB) noteDamage(err error) {
 const examined = 20_000
 
 // examine checks whether the database can be used: the schema, every page of the small
-// tables, the end of the journal, and, if the copy is as new, that both agree on who
-// may open what. An error for which isDamage holds names what is wrong. Older records
+// tables, the end of the journal, also where the file could not be read before it was opened,
+// and, if the copy is as new, that both agree on who may open what. An error for which isDamage holds names what is wrong. Older records
 // are not checked: a damaged one keeps no door shut.
-func (db *DB) examine(ctx context.Context, copied accessState) error {
+func (db *DB) examine(ctx context.Context, known proof, copied accessState) error {
 	_, missing, err := foreignObjects(ctx, db.reader())
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: there is no %s as it was", errDamagedFile, missing[0])
+	}
+	if err != nil {
+		return err
+	}
+	now, err := progressOf(ctx, db.reader())
+	if err == nil {
+		err = known.compare(now)
 	}
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (t *taking) carryRecords(ctx context.Context, q queryer, e ends) (v journal
 // lose finds out which records may be lost behind those that were carried over, and leaves
 // their numbers unused.
 func (t *taking) lose(ctx context.Context, q queryer) error {
-	_, high := usedNumbers(ctx, q, t.at.seq, readHead(t.cfg.Path))
+	_, high := usedNumbers(ctx, q, max(t.at.seq, readHead(t.cfg.Path)))
 	if high <= t.at.seq {
 		return nil
 	}

@@ -120,8 +120,8 @@ func (db *DB) heard(err error) {
 // and empty, or closed and the disk takes nothing.
 func (db *DB) write() {
 	defer close(db.stopped)
-	defer func() { db.conn.close(); _ = db.head.Close() }()
-	var took time.Duration // by the last transaction
+	defer func() { db.conn.close() }() // the present one
+	var took time.Duration             // by the last transaction
 	for {
 		want := db.queue.waiting()
 		switch {
@@ -203,9 +203,6 @@ func (db *DB) commit() error {
 	db.hearing.Unlock()
 	for _, o := range ops {
 		o.done <- cmp.Or(err, o.err)
-	}
-	if written {
-		db.saveHead()
 	}
 	return err
 }

@@ -2,6 +2,8 @@ package attacktest_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,19 +26,39 @@ const (
 
 // What was possible: SQLite ignores its log from the first damaged frame on, and one that is
 // missing. After a SIGKILL and one flipped bit, revoked sessions and removed accounts were back,
-// records were missing, and the next ones had their numbers; nothing reported it. What was
-// revoked stays revoked, the loss is reported and recorded, and no number is used twice. A log
-// that is whole, or ends in a transaction that was never committed, is no damage.
+// records were missing, and the next ones had their numbers; nothing reported it. The same with
+// garbage at the head of the log, and where the head of the database was lost with the log: the
+// copy, which proved the loss, was then overwritten. What was revoked stays revoked, the loss is
+// reported and recorded, and no number is used twice. A log that is whole, or ends in a
+// transaction that was never committed, is no damage.
 func TestAttack_lostLog(t *testing.T) {
+	without := func(suffixes ...string) func(t *testing.T, log string, _ int64) {
+		return func(t *testing.T, log string, _ int64) {
+			for _, suffix := range suffixes {
+				check(t, ignoreMissing(os.Remove(strings.TrimSuffix(log, "-wal")+suffix)))
+			}
+		}
+	}
+	garbage := func(t *testing.T, path string) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // the test's own
+		check(t, err)
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, logHeader), 0)
+		check(t, errors.Join(err, f.Close()))
+	}
 	damages := map[string]func(t *testing.T, log string, frames int64){
-		"first frame":  func(t *testing.T, log string, _ int64) { flip(t, log, logHeader+124) },
-		"middle frame": func(t *testing.T, log string, frames int64) { flip(t, log, logHeader+frames/2*logFrame+124) },
-		"last frame":   func(t *testing.T, log string, frames int64) { flip(t, log, logHeader+(frames-1)*logFrame+124) },
-		"header":       func(t *testing.T, log string, _ int64) { flip(t, log, 17) },
-		"empty":        func(t *testing.T, log string, _ int64) { check(t, os.Truncate(log, 0)) },
-		"removed": func(t *testing.T, log string, _ int64) {
-			check(t, os.Remove(log))
-			check(t, os.Remove(strings.TrimSuffix(log, "-wal")+"-shm"))
+		"first frame":           func(t *testing.T, log string, _ int64) { flip(t, log, logHeader+124) },
+		"middle frame":          func(t *testing.T, log string, frames int64) { flip(t, log, logHeader+frames/2*logFrame+124) },
+		"last frame":            func(t *testing.T, log string, frames int64) { flip(t, log, logHeader+(frames-1)*logFrame+124) },
+		"header":                func(t *testing.T, log string, _ int64) { flip(t, log, 17) },
+		"empty":                 func(t *testing.T, log string, _ int64) { check(t, os.Truncate(log, 0)) },
+		"header garbage":        func(t *testing.T, log string, _ int64) { garbage(t, log) },
+		"removed":               without("-wal", "-shm"),
+		"removed with the head": without("-wal", "-shm", ".head"),
+		"database removed":      without(""),
+		"only the copy left":    without("", "-wal", "-shm", ".head"),
+		"header and head garbage": func(t *testing.T, log string, _ int64) {
+			garbage(t, log)
+			garbage(t, strings.TrimSuffix(log, "-wal")+".head")
 		},
 	}
 	honest := map[string]func(t *testing.T, log string, frames int64){
@@ -110,6 +132,11 @@ func newKilledHouse(t *testing.T, fresh, elsewhere bool) *killedHouse {
 		}
 	}
 	h.records = p.Records()
+	last := h.records[len(h.records)-1].Seq
+	p.Await("the head names the newest record", func() bool {
+		head, err := os.ReadFile(filepath.Join(h.data, "gatehouse.db.head"))
+		return err == nil && len(head) >= 8 && binary.BigEndian.Uint64(head) >= last
+	})
 	p.Kill()
 	check(t, os.Remove(filepath.Join(h.data, "admin.sock"))) // it cannot be copied
 	return h
