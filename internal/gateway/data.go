@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -68,11 +69,14 @@ const keySize = 32
 func tokenKey(data string) (key []byte, damaged error) {
 	path := tokenKeyPath(data)
 	key, err := os.ReadFile(path) //nolint:gosec // the path is the administrator's
-	if err == nil && len(key) == keySize {
-		return key, nil
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case len(key) != keySize:
 		err = fmt.Errorf("%s has %d bytes, not %d", path, len(key), keySize)
+	case bytes.Count(key, key[:1]) == keySize: // a power cut leaves zeros
+		err = fmt.Errorf("%s has %d equal bytes and is no key", path, keySize)
+	default:
+		return key, nil
 	}
 	key = newKey()
 	if errors.Is(err, fs.ErrNotExist) {
