@@ -226,11 +226,13 @@ func (c *Client) Apply(ctx context.Context, s sitefile.Site, o sitefile.Options)
 // JournalQuery selects records of the journal; the zero query selects all.
 type JournalQuery struct {
 	After   uint64         // only records with a greater seq
+	Before  uint64         // only records with a lesser seq; 0: with any
 	Since   time.Time      // only records of this time or later
 	Until   time.Time      // only records before this time
 	Station site.StationID // 0: of all stations
 	Kinds   []site.Kind    // none: of all kinds
 	Limit   int            // stop after so many records; 0: no limit
+	Tail    int            // only the newest so many of these records, at most 1,000; 0: all
 	Follow  bool           // continue with new records as they are written
 }
 
@@ -239,7 +241,16 @@ type JournalQuery struct {
 // ends the stream (which yields one).
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[site.Record, error] {
 	path := url.URL{Path: "/journal", RawQuery: q.encode()}
-	return stream[site.Record](ctx, c, path.String(), q.Follow && q.Limit == 0)
+	return func(yield func(site.Record, error) bool) {
+		for r, err := range stream[site.Record](ctx, c, path.String(), q.Follow && q.Limit == 0) {
+			if err == nil && r.Seq == 0 { // [adminapi.JournalStart]
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // VerifyJournal checks the hash chain of the whole journal.
@@ -324,10 +335,12 @@ func (q JournalQuery) encode() string {
 		}
 	}
 	set("after", strconv.FormatUint(q.After, 10), q.After > 0)
+	set("before", strconv.FormatUint(q.Before, 10), q.Before > 0)
 	set("since", q.Since.UTC().Format(time.RFC3339Nano), !q.Since.IsZero())
 	set("until", q.Until.UTC().Format(time.RFC3339Nano), !q.Until.IsZero())
 	set("station", q.Station.String(), q.Station != 0)
 	set("limit", strconv.Itoa(q.Limit), q.Limit > 0)
+	set("tail", strconv.Itoa(q.Tail), q.Tail > 0)
 	set("follow", "true", q.Follow)
 	for _, kind := range q.Kinds {
 		v.Add("kind", string(kind))

@@ -124,7 +124,8 @@ func TestClient_journalQuery(t *testing.T) {
 	c := gateway(t, func(_ http.ResponseWriter, r *http.Request) { got = r.URL.RequestURI() })
 	at := time.Date(2026, 1, 1, 1, 0, 0, 5e6, time.FixedZone("", 3600))
 	for want, q := range map[string]client.JournalQuery{
-		"/admin/v1/journal": {},
+		"/admin/v1/journal":                  {},
+		"/admin/v1/journal?before=12&tail=3": {Before: 12, Tail: 3},
 		"/admin/v1/journal?after=5&follow=true&kind=login&kind=unlock&limit=9&since=2026-01-01T00%3A00%3A00.005Z&station=7&until=2026-01-01T00%3A00%3A00.005Z": {
 			After: 5, Since: at, Until: at, Station: 7, Kinds: []site.Kind{"login", "unlock"}, Limit: 9, Follow: true,
 		},
