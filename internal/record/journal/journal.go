@@ -49,7 +49,7 @@ type Size struct {
 // Retention is which records have to go. Zero sizes are not meant: without a bound,
 // they are [math.MaxInt64].
 type Retention struct {
-	Before   time.Time // older ones go
+	Before   time.Time // older ones go; a record ages by no step of the clock of more than a day
 	MaxBytes int64     // the oldest go until the rest is no larger
 	// Held is the last seq that the cloud has acknowledged. Later ones stay in spite of Before
 	// and MaxBytes. [math.MaxInt64]: none is held.

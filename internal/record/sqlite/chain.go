@@ -64,6 +64,7 @@ func (db *DB) chainOn(r site.Record) error {
 		db.evidence += int64(len(db.encoded))
 	}
 	db.floor.follow(&r)
+	db.steps.follow(r.Seq, r.Time.UnixMilli())
 	err := db.conn.exec(insertText, int64(r.Seq), r.Time.UnixMilli(), int64(r.Station), string(db.encoded), db.tail.hash[:]) //nolint:gosec // seq fits for ever
 	if err != nil {
 		return fmt.Errorf("writing record %d: %w", r.Seq, err)
@@ -81,11 +82,15 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
+	s, err := db.readSteps(ctx, conn)
+	if err != nil {
+		return err
+	}
 	evidence, err := readEvidence(ctx, conn, e.saved.seq)
 	if err != nil {
 		return err
 	}
-	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, evidence: evidence, floor: f}
+	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, evidence: evidence, floor: f, steps: s}
 	db.publish()
 	return nil
 }

@@ -110,7 +110,8 @@ type span struct {
 	bytes    int64  // of its bodies
 	evidence int64  // the part of these that has a share of its own
 	floor    floor  // the time floor that it holds
-	part     bool   // older records are on the disk, and not in the mirror
+	steps    steps
+	part     bool // older records are on the disk, and not in the mirror
 }
 
 // Open opens or creates the database, brings it to this version's schema and

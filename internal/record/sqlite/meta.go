@@ -13,6 +13,7 @@ import (
 const (
 	metaGateway  = "gateway_id"
 	metaFloor    = "clock_floor"    // milliseconds since 1970 UTC; see [floor]
+	metaSteps    = "clock_steps"    // JSON of [clockStep]
 	metaTimeZone = "time_zone"      // IANA name, as a site file set it
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has

@@ -73,6 +73,8 @@ func (db *DB) due(ctx context.Context, r journal.Retention) (end uint64, err err
 	if !r.Before.IsZero() {
 		before = r.Before.UnixMilli()
 	}
+	steps := db.durable.Load().steps
+	ahead := max(steps.to(db.clock.Now().UnixMilli()), 0) // no record was written since
 	var at, size int64
 	scan := func(rows *sql.Rows) (seq uint64, err error) {
 		err = rows.Scan(&seq, &at, &size)
@@ -82,7 +84,7 @@ func (db *DB) due(ctx context.Context, r journal.Retention) (end uint64, err err
 		switch {
 		case err != nil:
 			return end, err
-		case seq <= r.Held && (at < before || left > r.MaxBytes):
+		case seq <= r.Held && (at+steps.after(seq)+ahead < before || left > r.MaxBytes):
 		case left > hard:
 			hard = r.HardBytes / 100 * hardShare
 		default:
@@ -120,6 +122,7 @@ func (db *DB) drop(t *transaction, end uint64) (last uint64, err error) {
 	if last == db.tail.seq {
 		db.floor.newest = 0
 	}
+	db.steps.drop(db.first)
 	_, err = t.exec("UPDATE journal_ends SET first = ?, anchor = ?", int64(db.first), hash) //nolint:gosec // seq fits
 	return last, err
 }

@@ -301,3 +301,49 @@ func TestDB_Prune_damagedPage(t *testing.T) {
 		closeDB(t, db)
 	}
 }
+
+// What was possible: the clock stepped ahead by years, as a wrong time server had it, and retention
+// removed the whole journal. No record ages by a step, also before the first record after it,
+// over a restart, and when the clock is set back. Retention by size goes on.
+func TestDB_Prune_afterAStep(t *testing.T) {
+	const records, age, years = 10, 30 * 24 * time.Hour, 10 * 365 * 24 * time.Hour
+	db, path, clock := filled(t)
+	defer func() { _ = db.Close() }()
+	move := func(d time.Duration) { clock.ms.Add(d.Milliseconds()) }
+	prune := func(most int64, want int) {
+		t.Helper()
+		removed, err := db.Prune(t.Context(), journal.Retention{Before: clock.Now().Add(-age), MaxBytes: most, Held: math.MaxInt64, HardBytes: math.MaxInt64})
+		if err != nil || removed.Records != want {
+			t.Errorf("removed %d, %v; want %d", removed.Records, err, want)
+		}
+	}
+	write := func() {
+		t.Helper()
+		if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(years)
+	prune(math.MaxInt64, 0)
+	write()
+	prune(math.MaxInt64, 0)
+	closeDB(t, db)
+	db = open(t, path, clock)
+	prune(math.MaxInt64, 0)
+	move(-years)
+	write()
+	move(time.Hour)
+	write()
+	prune(math.MaxInt64, 0)
+	prune(db.Bytes()/2, 7)
+	for range 31 {
+		move(23 * time.Hour)
+		write()
+	}
+	prune(math.MaxInt64, 0)
+	for range 2 {
+		move(23 * time.Hour)
+		write()
+	}
+	prune(math.MaxInt64, records-7) // but not that of the wrong time
+}

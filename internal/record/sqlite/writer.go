@@ -218,6 +218,9 @@ func (db *DB) tryBatch(ops []*op, lost int) error {
 		_ = db.conn.exec("ROLLBACK") // fails where SQLite has rolled back itself
 		return fault.Wrap(fault.Unavailable, errStorage, err)
 	}
+	if db.tail.seq > before.tail.seq {
+		db.steps.wrote = time.Now()
+	}
 	db.publish()
 	return nil
 }
@@ -253,7 +256,8 @@ func (db *DB) writeBatch(ops []*op, lost int) error {
 			return err
 		}
 	}
-	if err := db.floor.hold(&transaction{conn: db.conn.Conn}); err != nil {
+	t := &transaction{conn: db.conn.Conn}
+	if err := errors.Join(db.floor.hold(t), db.steps.hold(t)); err != nil {
 		return fmt.Errorf("writing the time floor: %w", err)
 	}
 	if err := db.conn.exec("COMMIT"); err != nil {
