@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -75,6 +76,35 @@ func TestOpen_olderThanCopy(t *testing.T) {
 			if n, story := accounts(t, path); n != map[bool]int{true: 1}[restored] || story == "" {
 				t.Errorf("from the copy: %d accounts, %q", n, story)
 			}
+		})
+	}
+}
+
+// Records that are missing at the end are named, also where there is garbage in the place of the
+// log, which no gateway has open.
+func TestFiles_Verify_older(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost   []string
+		broken uint64
+	}{
+		"by both": {nil, 21}, "by the head": {[]string{".copy"}, 21}, "by the copy": {[]string{".head"}, 21}, "unknown": {[]string{".copy", ".head"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, before := older(t)
+			copyFile(t, before, path)
+			for _, suffix := range c.lost {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(path+"-wal", bytes.Repeat([]byte{0xa5}, 5*page), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			unchanged(t, path, func() {
+				if v, err := (sqlite.Files{}).Verify(t.Context(), path); err != nil || v.Broken != c.broken || v.Records != 20 {
+					t.Errorf("verdict %+v, %v; want broken at %d", v, err, c.broken)
+				}
+			})
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"database/sql"
+	"errors"
+	"fmt"
 	"slices"
 
 	"gatehouse/internal/record/journal"
@@ -18,11 +20,27 @@ func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) {
 }
 
 // Verify checks the journal in a database file that no gateway has open, or in a
-// copy of one, which needs the log beside it. The file is not changed. Errors: NotFound;
+// copy of one, which needs the log beside it. Records that the head or the copy beside it has
+// seen, and that are not there, are missing. The file is not changed. Errors: NotFound;
 // Forbidden; Unavailable when it cannot be read; Invalid when it is no database of ours;
 // that of ctx.
 func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error) {
-	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) { return atOnce(ctx, db, verify) })
+	known := proof{head: readHead(path)}
+	if copied, _, err := readCopy(ctx, path+".copy"); err == nil {
+		known = readProof(ctx, path, copied)
+		_ = copied.Close()
+	}
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) {
+		return atOnce(ctx, db, func(ctx context.Context, q queryer, e ends) (journal.Verdict, error) {
+			v, err := verify(ctx, q, e)
+			now, unread := progressOf(ctx, q)
+			if newest := known.newest(now); err == nil && unread == nil && v.Broken == 0 && v.Last < newest {
+				v.Broken = v.Last + 1
+				v.Why = fmt.Sprintf("the newest records are missing, up to %d at least: the log beside the database was damaged or removed, or it is an older file", newest)
+			}
+			return v, errors.Join(err, unread)
+		})
+	})
 }
 
 // atOnce calls use in one read transaction with the journal's ends, so that a running
