@@ -9,11 +9,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// dataSync is the name of a VFS of SQLite. It is unix-excl with one difference: a commit waits
+// dataSync is the name of a VFS of SQLite. It is unix-excl with two differences. A commit waits
 // until the data of SQLite's log is on the disk, but not the times of that file (fdatasync
 // in place of fsync). SQLite does so itself where it is built with HAVE_FDATASYNC, which the
 // driver is not. For the times, ext4 writes 12 KB and waits for the disk again; mounted with
-// lazytime, it now does neither.
+// lazytime, it now does neither. And a quota that is used up is a full disk.
 const dataSync = "unix-excl-datasync"
 
 // logSync is that VFS. SQLite keeps the addresses of vfs and methods, so these have to stay
@@ -24,9 +24,9 @@ var logSync struct { //nolint:gochecknoglobals // as SQLite's list of VFSs, of t
 	vfs        sqlite3.Tsqlite3_vfs
 	sync       func(fd int) error
 
-	opened   sync.Once // guards the rest, which the first log sets
-	methods  sqlite3.Tsqlite3_io_methods
-	unixSync uintptr // the address of the xSync of unix-excl
+	opened              sync.Once // guards the rest, which the first log sets
+	methods             sqlite3.Tsqlite3_io_methods
+	unixSync, unixWrite uintptr // the addresses of the xSync and xWrite of unix-excl
 }
 
 // useDataSync makes dataSync known to SQLite. Where it cannot, opening a database fails, as
@@ -55,6 +55,7 @@ func openDataSync(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags ui
 		logSync.opened.Do(func() {
 			logSync.methods = *at[sqlite3.Tsqlite3_io_methods](f.FpMethod)
 			logSync.unixSync, logSync.methods.FxSync = logSync.methods.FxSync, address(syncData)
+			logSync.unixWrite, logSync.methods.FxWrite = logSync.methods.FxWrite, address(writeData)
 		})
 		f.FpMethod = addressOf(&logSync.methods)
 	}
@@ -72,6 +73,16 @@ func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	return sqlite3.SQLITE_OK
+}
+
+// writeData is the method xWrite of a log. SQLite knows ENOSPC alone as that of a full disk; a quota
+// that is used up is one too.
+func writeData(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
+	rc := function[func(*libc.TLS, uintptr, uintptr, int32, int64) int32](logSync.unixWrite)(tls, file, data, size, offset)
+	if rc == sqlite3.SQLITE_IOERR_WRITE && at[sqlite3.TunixFile](file).FlastErrno == int32(unix.EDQUOT) {
+		return sqlite3.SQLITE_FULL
+	}
+	return rc
 }
 
 // at returns what SQLite has at an address. addressOf returns the address of a global variable.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,17 +158,14 @@ func TestAttack_fullDisk_flapping(t *testing.T) {
 	p.Await("the storage works again", func() bool { return !raised(p, health.StorageFailing) })
 }
 
-func raised(s *gatewaytest.Program, code health.Code) bool {
+func raised(s *gatewaytest.Program, code health.Code) bool { return says(s, code, "") }
+
+// says reports whether a condition is raised whose summary has a text.
+func says(s *gatewaytest.Program, code health.Code, text string) bool {
 	status, err := s.Admin.Status(s.T.Context())
-	if err != nil {
-		return false
-	}
-	for _, c := range status.Conditions {
-		if c.Code == code {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(status.Conditions, func(c health.Condition) bool {
+		return c.Code == code && strings.Contains(c.Summary, text)
+	})
 }
 
 // fill writes until there is no room.

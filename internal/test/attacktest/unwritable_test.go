@@ -60,6 +60,7 @@ type diskFault struct {
 	busy bool                                  // fails only while nothing has a file open
 	open bool                                  // the files that are there take writes
 	rare bool                                  // for the long form alone
+	says string                                // part of the finding
 }
 
 func faults() []diskFault {
@@ -91,6 +92,10 @@ func faults() []diskFault {
 		{
 			name: "full", fail: func(t *testing.T, disk, _ string) { fill(t, filepath.Join(disk, "fill")) },
 			heal: func(t *testing.T, disk, _ string) { check(t, os.Remove(filepath.Join(disk, "fill"))) },
+		},
+		{ // kernels without quotas are common
+			name: "quota", says: "it is full", fail: func(*testing.T, string, string) {},
+			wrap: []string{"strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EDQUOT"},
 		},
 		{name: "immutable database", fail: chattr("+", "gatehouse.db"), heal: chattr("-", "gatehouse.db")},
 		{name: "immutable log", fail: chattr("+", "gatehouse.db-wal"), heal: chattr("-", "gatehouse.db-wal")},
@@ -165,7 +170,9 @@ func (f *diskFault) opens(t *testing.T, stop func(*gatewaytest.Program), damaged
 	if f.open && !damaged {
 		return
 	}
-	p.Await("the finding says so", func() bool { return raised(p, health.StorageFailing) })
+	p.Await("the finding says so", func() bool {
+		return says(p, health.StorageFailing, f.says) || damaged && raised(p, health.StorageFailing)
+	})
 	p.Await("the system log has the record", func() bool { return strings.Contains(p.Log(), "record kept in memory") })
 	if f.heal == nil {
 		return
