@@ -71,7 +71,7 @@ type Slate struct {
 
 	saving chan struct{} // capacity 1: holds a token while the file beside the database is written
 	kept   int           // its half that is written next
-	anew   bool          // there is no such file, or it is damaged
+	anew   bool          // there is no such file any more, or it is damaged
 	filled bool          // it may hold content
 	saved  uint64        // the number of the state that it holds, once it was written
 }
@@ -118,6 +118,12 @@ func Open(data, runtime, gateway string) (s *Slate, held []byte, err error) {
 func Read(data, runtime, gateway string) (held []byte, err error) {
 	f := find(filepath.Join(data, keptName), filepath.Join(runtime, memoryName), idOf(gateway))
 	return f.held, f.err
+}
+
+// isThere reports whether there is a file, or may be one.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // idOf returns the identity of the slates of a gateway.
@@ -253,7 +259,8 @@ func (s *Slate) Hold(content []byte) error {
 }
 
 // Save brings the content to the disk. It waits no longer than two seconds, while the disk may
-// take longer. It creates the file, and replaces one that was damaged, as soon as there is room.
+// take longer. It creates the file, also where it was removed meanwhile, and replaces one that was damaged, as soon
+// as there is room.
 func (s *Slate) Save(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveWithin)
 	defer cancel()
@@ -277,6 +284,9 @@ func (s *Slate) save() error {
 	now := state{id: s.id, number: s.number, content: s.held}
 	s.mu.Unlock()
 	filled := len(now.content) > 0
+	if !isThere(s.path) {
+		s.anew = true
+	}
 	if !s.anew && (!filled && !s.filled || s.saved == now.number) {
 		return nil
 	}

@@ -184,6 +184,26 @@ func TestSlate_absent(t *testing.T) {
 	b.holds("one")
 }
 
+// A file that was removed while the gateway runs is there again, with what it held, without a new revocation.
+func TestSlate_removed(t *testing.T) {
+	for _, content := range []string{"", "one"} {
+		b := newBoard(t)
+		s := b.holds("")
+		b.hold(s, content, true)
+		b.must(os.Remove(b.path()))
+		b.must(s.Save(t.Context()))
+		b.must(os.Remove(b.memory()))
+		if _, err := os.Stat(b.path()); err != nil {
+			t.Error(err)
+		}
+		s = b.holds(content)
+		b.must(os.Remove(b.path()))
+		b.hold(s, "two", true)
+		b.must(os.Remove(b.memory()))
+		b.holds("two")
+	}
+}
+
 func (b board) must(err error) {
 	b.t.Helper()
 	if err != nil {
