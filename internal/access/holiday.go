@@ -21,7 +21,7 @@ func (s *Service) Holidays() []site.Holiday {
 // than [site.MaxHolidays] or [site.MaxHolidayDates]; then none has changed. Unavailable. Where no
 // grant permits more on holidays than on other days, it takes effect at once, whatever it returns.
 func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
-	err = s.holidayChange(true)(ctx, by, func() (drafted []site.Amendment, err error) {
+	err = s.changeHolidays(ctx, by, true, func() (drafted []site.Amendment, err error) {
 		drafted, err = s.DraftHolidays(by, holidays, false)
 		for _, a := range drafted {
 			changed = append(changed, *a.AddDates)
@@ -31,13 +31,20 @@ func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []sit
 	return changed, err
 }
 
-// holidayChange returns how more holidays, or fewer, are made: only where no grant permits more
-// by them are they a revocation.
-func (s *Service) holidayChange(more bool) func(context.Context, site.Actor, func() ([]site.Amendment, error)) error {
-	if s.dir.rules().withdraws(more) {
-		return s.changes.Revoke
+// changeHolidays makes a change that adds holidays, or with more false removes some: only where no grant permits
+// more by that is it a revocation, which is judged while no grant changes.
+func (s *Service) changeHolidays(ctx context.Context, by site.Actor, more bool, draft func() ([]site.Amendment, error)) error {
+	revokes := false
+	err := s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+		if revokes = s.dir.rules().withdraws(more); !revokes {
+			return nil, nil
+		}
+		return draft()
+	})
+	if revokes || err != nil {
+		return err
 	}
-	return s.changes.Make
+	return s.changes.Make(ctx, by, draft)
 }
 
 // DraftHolidays drafts the dates of holidays, each named once: with prune they are all there
@@ -81,7 +88,7 @@ func (s *Service) DraftHolidays(by site.Actor, wanted []site.Holiday, prune bool
 // RemoveHoliday removes a holiday with all its dates. NotFound; Unavailable. Where no grant
 // permits more on other days than on holidays, it takes effect at once, whatever it returns.
 func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string) error {
-	return s.holidayChange(false)(ctx, by, func() ([]site.Amendment, error) {
+	return s.changeHolidays(ctx, by, false, func() ([]site.Amendment, error) {
 		notFound := fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
 		return removal(s.dir, func(r *rules) map[string]site.Holiday { return r.holidays }, name, notFound, s.DraftHolidayRemoval(by, name))
 	})
