@@ -113,6 +113,8 @@ func (s *Service) applyStored(amendments []site.Amendment) {
 			if s.dir.updateAccount(*a.UpdateAccount) {
 				s.attempts.clear(s.hashing.accountKey(string(a.UpdateAccount.Email)))
 			}
+		case a.DropPassword != "":
+			s.dir.dropPassword(a.DropPassword)
 		case a.RemoveAccount != "":
 			s.dir.removeAccount(a.RemoveAccount)
 		case len(a.EndSessions) > 0:
@@ -147,5 +149,6 @@ func (s *Service) applyPending(pending []site.Amendment) {
 		a.demoted = slices.ContainsFunc(pending, func(p site.Amendment) bool {
 			return p.UpdateAccount != nil && p.UpdateAccount.ID == id && !p.UpdateAccount.Admin
 		})
+		a.dropped = slices.ContainsFunc(pending, func(p site.Amendment) bool { return p.DropPassword == id })
 	}
 }

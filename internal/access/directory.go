@@ -27,6 +27,7 @@ type directory struct {
 type account struct {
 	site.Account
 	demoted  bool                   // the end of its role is pending
+	dropped  bool                   // the end of its password is
 	proofs   int                    // how often the logins in flight were voided since the start
 	cost     Params                 // the parameters of its hash; zero when that is unreadable
 	devices  map[[32]byte]time.Time // the hashes of those that are known, and until when they are
@@ -53,7 +54,7 @@ func newDirectory(loaded site.Access, log *slog.Logger) *directory {
 		d.addDevice(known)
 	}
 	for _, s := range loaded.Sessions {
-		d.addSession(s, nil)
+		d.addSession(s)
 	}
 	return d
 }
@@ -96,6 +97,16 @@ func (d *directory) updateAccount(to site.Account) (password bool) {
 	a.setPassword(to.Password)
 	a.proofs++
 	return true
+}
+
+// dropPassword removes the password of an account, and voids the logins in flight.
+func (d *directory) dropPassword(id site.AccountID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.accounts[id]; a != nil {
+		a.setPassword("")
+		a.proofs++
+	}
 }
 
 // voidLogins voids the logins in flight of every account.
@@ -152,20 +163,28 @@ func (d *directory) byID(id site.AccountID) (site.Account, bool) {
 	return d.accounts[id].copied()
 }
 
-// copied returns a copy of the account, with the role that it is to have; false where there
+// copied returns a copy of the account, with the role and the password that it is to have; false where there
 // is none.
 func (a *account) copied() (site.Account, bool) {
 	if a == nil {
 		return site.Account{}, false
 	}
 	out := a.Account
-	out.Admin = a.admin()
+	out.Admin, out.Password = a.admin(), a.password()
 	return out, true
 }
 
 // admin reports whether the account is an administrator and is to stay one. The caller holds
 // mu.
 func (a *account) admin() bool { return a.Admin && !a.demoted }
+
+// password returns the hash of the password, "" where the account is to have none. The caller holds mu.
+func (a *account) password() site.Secret {
+	if a.dropped {
+		return ""
+	}
+	return a.Password
+}
 
 // Accounts lists the accounts by e-mail address, without their hashes.
 func (s *Service) Accounts() []site.Account {

@@ -125,6 +125,8 @@ func methodOf(a site.Amendment) string {
 		return "AddAccount"
 	case a.UpdateAccount != nil:
 		return "UpdateAccount"
+	case a.DropPassword != "":
+		return "DropPassword"
 	case a.RemoveAccount != "":
 		return "RemoveAccount"
 	case a.PutGrant != nil:
@@ -153,6 +155,11 @@ func (m *memoryStore) amend(a site.Amendment) error {
 		return m.addAccount(*a.AddAccount)
 	case a.UpdateAccount != nil:
 		return m.updateAccount(*a.UpdateAccount)
+	case a.DropPassword != "":
+		account := m.accounts[a.DropPassword]
+		account.Password = ""
+		m.accounts[account.ID] = account
+		return nil
 	case a.RemoveAccount != "":
 		return m.removeAccount(a.RemoveAccount)
 	case a.PutGrant != nil:
@@ -276,13 +283,10 @@ func (m *memoryStore) UpgradePassword(ctx context.Context, account site.AccountI
 	})
 }
 
-func (m *memoryStore) AddSession(ctx context.Context, session site.Session, device [32]byte, evicted []site.SessionID, rec site.Record) error {
+func (m *memoryStore) AddSession(ctx context.Context, session site.Session, device [32]byte, rec site.Record) error {
 	return m.do(ctx, "AddSession", func() error {
 		if _, ok := m.accounts[session.Account]; !ok {
 			return gone()
-		}
-		for _, id := range evicted {
-			delete(m.sessions, id)
 		}
 		m.sessions[session.ID] = session
 		m.known[deviceKey{session.Account, device}] = site.LoginDevice{Account: session.Account, Sum: device, Until: session.Expires.Time}

@@ -147,27 +147,36 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 	}
 	defer release()
 	refresh, session = s.newSession(account, a)
-	evicted := s.dir.excess(account.ID)
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
 		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
 	}}
-	if len(evicted) > 0 {
-		rec.Detail, rec.Count = "the oldest sessions of the account ended", len(evicted)
-	}
 	err = s.write(ctx, "storing a session", func(ctx context.Context) error {
-		return s.store.AddSession(ctx, session, a.device.sum, evicted, rec)
+		return s.store.AddSession(ctx, session, a.device.sum, rec)
 	})
 	if err != nil {
 		return "", session, err
 	}
-	entered := s.dir.addSession(session, evicted)
+	entered := s.dir.addSession(session)
 	s.dir.addDevice(site.LoginDevice{Account: account.ID, Sum: a.device.sum, Until: session.Expires.Time})
 	now := s.clock.Now()
 	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created.Time); stepped && entered != nil {
 		s.dir.rebaseNew(entered, now)
 		s.rebaseSoon()
 	}
+	s.evict(ctx, account)
 	return refresh, session, nil
+}
+
+// evict ends the oldest sessions of an account that has too many. Where that cannot be stored, Run retries it.
+func (s *Service) evict(ctx context.Context, account site.Account) {
+	oldest := s.dir.excess(account.ID)
+	if len(oldest) == 0 {
+		return
+	}
+	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
+		Origin: site.Local, Account: account.ID, Email: account.Email, Detail: "the oldest sessions of the account, by a login",
+	}}
+	_, _ = s.end(ctx, site.Actor{}, func(id site.SessionID) bool { return slices.Contains(oldest, id) }, rec)
 }
 
 // lockSessions waits for the logins of an account that are being stored, and returns the
@@ -226,7 +235,7 @@ func (d *directory) toProve(a attempt) proof {
 	defer d.mu.RUnlock()
 	like := d.costLike(binary.BigEndian.Uint64(a.account[:])) // for both, because it takes time
 	if found := d.emails[a.email]; found != nil {
-		return proof{account: found.ID, stored: found.Password, proofs: found.proofs}
+		return proof{account: found.ID, stored: found.password(), proofs: found.proofs}
 	}
 	return proof{params: like}
 }

@@ -75,14 +75,10 @@ func (s *Service) Lives(actor site.Actor) bool {
 	return ok && (present.Admin || actor.Origin != site.Admin)
 }
 
-// addSession enters a session, unless its account is not there, and forgets the
-// evicted ones.
-func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *session {
+// addSession enters a session, unless its account is not there.
+func (d *directory) addSession(entered site.Session) *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, id := range evicted {
-		d.forget(id)
-	}
 	a := d.accounts[entered.Account]
 	if a == nil {
 		return nil
@@ -103,20 +99,20 @@ func (d *directory) forget(id site.SessionID) {
 	}
 }
 
-// excess names the oldest sessions that must go before the account may have one
-// more.
+// excess names the oldest sessions of an account that has more than it may have.
 func (d *directory) excess(id site.AccountID) (out []site.SessionID) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[id]
-	if a == nil || len(a.sessions) < maxSessions {
+	if a == nil || len(a.sessions) <= maxSessions {
 		return nil
 	}
-	all := a.sorted()
-	for _, s := range all[:len(all)-maxSessions+1] {
-		out = append(out, s.ID)
+	for _, s := range a.sorted() {
+		if !s.ended {
+			out = append(out, s.ID)
+		}
 	}
-	return out
+	return out[:max(0, len(out)-maxSessions)]
 }
 
 // sorted returns the sessions of an account, oldest first. The caller holds mu.

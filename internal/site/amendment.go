@@ -5,6 +5,7 @@ package site
 type Amendment struct {
 	AddAccount    *Account  `json:",omitzero"`
 	UpdateAccount *Account  `json:",omitzero"` // replaces what is stored of the account with that id; without a password all but that
+	DropPassword  AccountID `json:",omitzero"` // no login is that account until an update sets another password
 	RemoveAccount AccountID `json:",omitzero"`
 
 	EndSessions []SessionID `json:",omitzero"` // all belong to one account
@@ -43,4 +44,29 @@ type Amendment struct {
 type StationMode struct {
 	Station       StationID
 	HomeAssistant HomeAssistantMode
+}
+
+// Revoking returns what of the amendment revokes access, to be stored again in an older state that does not have
+// the amendment; false where nothing does. Passwords and secrets stay in the database alone, so that where a new
+// one is lost there is none.
+func (a Amendment) Revoking() (revoking Amendment, ok bool) {
+	r := a
+	switch {
+	case a.AddAccount != nil, a.AddStation != nil, a.AddToken != nil, a.AddGroup != nil, a.AddMember != nil:
+		return Amendment{}, false
+	case a.PutGrant != nil:
+		r.PutGrant, r.NarrowGrant = nil, a.PutGrant
+	case a.UpdateAccount != nil && a.UpdateAccount.Password != "":
+		r.UpdateAccount, r.DropPassword = nil, a.UpdateAccount.ID
+		r.Record.Detail = "the password that was set is lost: set another"
+	case a.UpdateAccount != nil:
+		return r, !a.UpdateAccount.Admin
+	case a.UpdateStation != nil && a.Record.Kind == KindStationRotated:
+		r.UpdateStation, r.DropSecret = nil, a.UpdateStation.ID
+		r.Record.Detail = "the secret that was set is lost: rotate it"
+	case a.UpdateStation != nil:
+		r.UpdateStation, r.LowerMode = nil, &StationMode{a.UpdateStation.ID, a.UpdateStation.HomeAssistant}
+		r.Record.Detail = "Home Assistant: " + string(a.UpdateStation.HomeAssistant) + " at most"
+	}
+	return r, true
 }

@@ -8,6 +8,10 @@
 // stored before any later change. It shares no transaction with what a store may refuse, so
 // that no other part of a change can undo it.
 //
+// What a stored change revokes is held beside the database, by a [Slate], until the copy of the database has
+// it: a damaged database is replaced by that copy, or by what is left of it, which may be older. The next
+// start then revokes it again.
+//
 // It knows nothing of what is changed: packages access and station draft amendments
 // and put them into effect, package sqlite stores them, and package provision changes
 // a whole site at once.
@@ -33,6 +37,9 @@ const (
 	storeEach     = 20 * time.Millisecond
 	// storeRetry is when a client may try again after storage failed.
 	storeRetry = 5 * time.Second
+	// stride is between the numbers of two revocations. A change that began before a revocation is stored
+	// before it, with a number between that and the last one that is stored.
+	stride = 1 << 20
 )
 
 // Store keeps what is changed; package sqlite satisfies it.
@@ -53,15 +60,13 @@ type Service struct {
 
 	mu      sync.Mutex // guards what follows, and is held while functions adopt and foresee
 	pending []*revocation
-	last    uint64 // the number of the last revocation
-	held    error  // the result of the last call of the slate
-	// uncopied is what was stored and the copy of the database does not have, as the slate holds it.
-	uncopied []site.Amendment
-	partly   bool // the slate had no room for all that is pending
+	last    uint64 // the highest number of a revocation
+	stored  uint64 // the highest number that is stored: the store has those up to it, and no others
+	slated
 
 	slate  Slate // nil before Resume
-	copied func() uint64
-	report func(n int, at Place)
+	copy   Copy
+	report func(Held)
 }
 
 // revocation is an amendment that revokes access and has not been stored yet.
@@ -121,11 +126,35 @@ func (s *Service) Make(ctx context.Context, by site.Actor, draft func() ([]site.
 	if err != nil || len(amendments) == 0 {
 		return err
 	}
+	revoking := s.number(amendments)
 	if err := s.write(ctx, func() error { return s.Check(by) }, amendments); err != nil {
 		return err
 	}
-	s.settled(amendments, nil)
+	s.settled(amendments, nil, revoking)
+	if len(revoking) > 0 {
+		s.save(ctx)
+	}
 	return nil
+}
+
+// number numbers the amendments of a change that revokes something, and returns what they revoke. The caller
+// holds the turn until they are stored.
+func (s *Service) number(amendments []site.Amendment) (revoking []site.Amendment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range amendments {
+		a.Revocation = s.stored + 1
+		if r, ok := a.Revoking(); ok {
+			revoking = append(revoking, r)
+		}
+	}
+	if len(revoking) > 0 {
+		s.last = max(s.last, s.stored+1)
+		for i := range amendments {
+			amendments[i].Revocation = s.stored + 1
+		}
+	}
+	return revoking
 }
 
 // Revoke makes a change whose every amendment revokes access: draft is called at once, and
@@ -162,7 +191,7 @@ func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)
 		return nil, err
 	}
 	for _, a := range amendments {
-		s.last++
+		s.last += stride
 		a.Revocation = s.last
 		added = append(added, &revocation{Amendment: a})
 	}
@@ -212,9 +241,9 @@ func (s *Service) flush(ctx context.Context, older []*revocation) error {
 			return err
 		case err != nil:
 			tried[0].refused = err
-			s.settled(nil, tried)
+			s.settled(nil, tried, nil)
 		default:
-			s.settled(amendments(tried), tried)
+			s.settled(amendments(tried), tried, amendments(tried))
 		}
 	}
 }
@@ -236,14 +265,18 @@ func (s *Service) write(ctx context.Context, allowed func() error, amendments []
 	return nil
 }
 
-// settled puts stored amendments into effect; done are pending no longer.
-func (s *Service) settled(stored []site.Amendment, done []*revocation) {
+// settled puts stored amendments into effect; done are pending no longer, and revoking is what was
+// revoked.
+func (s *Service) settled(stored []site.Amendment, done []*revocation, revoking []site.Amendment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = slices.DeleteFunc(s.pending, func(r *revocation) bool { return slices.Contains(done, r) })
 	s.update(stored)
-	if len(done) > 0 {
-		s.uncopied = append(s.uncopied, stored...)
+	for _, a := range revoking {
+		s.stored = max(s.stored, a.Revocation)
+	}
+	if len(done)+len(revoking) > 0 {
+		s.uncopied = append(s.uncopied, revoking...)
 		s.hold()
 	}
 }

@@ -21,27 +21,53 @@ type Slate interface {
 	Save(ctx context.Context) error
 }
 
-// Place is where the revocations that could not be stored are.
+// Copy is the copy of the database, which replaces one that is damaged; package sqlite satisfies it. Its methods
+// are quick.
+type Copy interface {
+	// Copied returns the number of the last revocation that it has.
+	Copied() uint64
+	// CopyNow has it written without the usual delay.
+	CopyNow()
+}
+
+// Place is where the revocations are that could not be stored.
 type Place int
 
-// The places. In the process alone is also that of which the slate holds only a part.
+// The places.
 const (
 	InProcess Place = iota // a restart of the gateway loses them
 	InMemory               // a restart of the machine loses them
 	OnDisk
 )
 
-// Resume makes those revocations pending again that the slate held when the process ended before
-// they were stored; stored is the number of the last one that was. From now on the slate holds what is
-// pending, and what the copy of the database does not have yet: a database that is damaged is
-// replaced by that. copied returns the number of the last one that it has. report is called with the number of revocations
-// that could not be stored, and where they are, whenever that changes; both must return soon. Resume must be called after the
+// Held counts the revocations that the database or its copy does not have.
+type Held struct {
+	Unstored int // the database does not have them
+	At       Place
+	Unheld   int // the slate has no room for so many of them: a restart of the gateway loses these
+	Uncopied int // so many that the database has and its copy does not: damage of the database undoes them
+}
+
+// slated is what a Service has in its slate.
+type slated struct {
+	held     error            // the result of the last call of the slate
+	uncopied []site.Amendment // what was stored and the copy of the database does not have
+	unheld   int              // see [Held.Unheld]
+	dropped  int              // see [Held.Uncopied]
+	upTo     uint64           // the highest number of those
+	asked    bool             // a copy was asked for, and none was written since
+}
+
+// Resume makes those revocations pending again that the slate held when the process ended and the store does not
+// have, because it failed, or was damaged and replaced by its copy; stored is the number of the last one that it
+// has. From now on the slate holds what is pending, and what the copy does not have yet. report is
+// called whenever that changes, and must return soon. Resume must be called after the
 // functions of OnStored and OnPending were added, and before the first change. The error is that of
 // [Decode]: the rest is pending.
-func (s *Service) Resume(ctx context.Context, slate Slate, held []byte, stored uint64, copied func() uint64, report func(n int, at Place)) error {
+func (s *Service) Resume(ctx context.Context, slate Slate, held []byte, stored uint64, copied Copy, report func(Held)) error {
 	all, err := Decode(held, stored)
 	s.mu.Lock()
-	s.slate, s.copied, s.report, s.last = slate, copied, report, stored
+	s.slate, s.copy, s.report, s.last, s.stored = slate, copied, report, stored, stored
 	for _, a := range all {
 		s.last = max(s.last, a.Revocation)
 		if a.Revocation > stored {
@@ -57,6 +83,20 @@ func (s *Service) Resume(ctx context.Context, slate Slate, held []byte, stored u
 	s.mu.Unlock()
 	s.save(ctx)
 	return err
+}
+
+// Copied is to be called when the copy of the database was written: the slate need not hold what that has.
+func (s *Service) Copied(ctx context.Context) {
+	s.mu.Lock()
+	s.asked = false
+	waiting := len(s.uncopied)+s.dropped > 0
+	if waiting {
+		s.hold()
+	}
+	s.mu.Unlock()
+	if waiting {
+		s.save(ctx)
+	}
 }
 
 // Decode returns those revocations in the content of a slate that this version knows, each
@@ -87,25 +127,35 @@ func Decode(content []byte, stored uint64) (all []site.Amendment, err error) {
 }
 
 // hold has the slate hold what is pending, and then what the copy does not have yet, or as much
-// of it as it has room for. The caller holds mu.
+// of it as it has room for. Before it is full of that, the copy is written. The caller holds mu.
 func (s *Service) hold() {
 	if s.slate == nil {
 		return
 	}
-	copied := s.copied()
+	copied, room := s.copy.Copied(), s.slate.Room()
 	s.uncopied = slices.DeleteFunc(s.uncopied, func(a site.Amendment) bool { return a.Revocation <= copied })
-	all := shared(merged(amendments(s.pending)))
-	wanted := len(all)
-	s.uncopied = shared(merged(s.uncopied))
-	all = append(all, s.uncopied...)
-	content := encode(all)
-	for len(content) > s.slate.Room() {
-		all = all[:len(all)*s.slate.Room()/len(content)]
-		content = encode(all)
+	if s.upTo <= copied {
+		s.dropped = 0
 	}
-	s.uncopied = s.uncopied[:max(0, len(all)-wanted)] // a client that logs in and out makes no more of them
+	all := shared(merged(amendments(s.pending)))
+	pending := len(all)
+	all = append(all, shared(merged(s.uncopied))...)
+	content, n := encode(all), len(all)
+	if !s.asked && n > pending && len(content) > room/2 {
+		s.asked = true
+		s.copy.CopyNow()
+	}
+	for len(content) > room {
+		n = n * room / len(content)
+		content = encode(all[:n])
+	}
+	s.unheld = max(0, pending-n)
+	first := max(n, pending) // of those that are dropped: a client that logs in and out makes no more of them
+	s.uncopied = all[pending:first]
+	for _, a := range all[first:] {
+		s.dropped, s.upTo = s.dropped+1, max(s.upTo, a.Revocation)
+	}
 	s.held = s.slate.Hold(content)
-	s.partly = len(all) < wanted
 }
 
 // sessionsEach is how many sessions one amendment in a slate ends at most.
@@ -130,7 +180,7 @@ func merged(all []site.Amendment) (out []site.Amendment) {
 				one := &out[i]
 				one.EndSessions = append(one.EndSessions, ids...)
 				one.Record.Session, one.Record.Detail, one.Record.Count = "", "", len(one.EndSessions)
-				one.Revocation = a.Revocation
+				one.Revocation = max(one.Revocation, a.Revocation)
 				continue
 			}
 			part := a
@@ -202,11 +252,10 @@ func (s *Service) save(ctx context.Context) {
 	defer s.mu.Unlock()
 	at := InProcess
 	switch {
-	case s.partly:
 	case saved == nil:
 		at = OnDisk
 	case s.held == nil:
 		at = InMemory
 	}
-	s.report(len(s.pending), at)
+	s.report(Held{Unstored: len(s.pending), At: at, Unheld: s.unheld, Uncopied: s.dropped})
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/access/amend"
@@ -26,8 +27,14 @@ func (m *memorySlate) Room() int                  { return cmp.Or(m.room, 1000) 
 func (m *memorySlate) Hold(content []byte) error  { m.held = content; return nil }
 func (m *memorySlate) Save(context.Context) error { return nil }
 
-// none is the number of the last revocation that the copy has: it is empty.
-func none() uint64 { return 0 }
+// memoryCopy is a Copy that has the revocations up to a number.
+type memoryCopy struct {
+	has   uint64
+	asked int // how often it was to be written
+}
+
+func (c *memoryCopy) Copied() uint64 { return c.has }
+func (c *memoryCopy) CopyNow()       { c.asked++ }
 
 // What could not be stored before the process ended is pending again, and nothing that was
 // stored.
@@ -41,9 +48,9 @@ func TestService_Resume(t *testing.T) {
 		return broken
 	})
 	slate, unstored := &memorySlate{}, 0
-	report := func(n int, _ amend.Place) { unstored = n }
+	report := func(h amend.Held) { unstored = h.Unstored }
 	s := amend.New(disk)
-	if err := s.Resume(t.Context(), slate, nil, 41, none, report); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 41, new(memoryCopy), report); err != nil {
 		t.Fatal(err)
 	}
 	for id := range site.StationID(3) {
@@ -55,14 +62,14 @@ func TestService_Resume(t *testing.T) {
 	s = amend.New(disk)
 	var pending []site.StationID
 	s.OnPending(func(all []site.Amendment) { pending = removed(all) })
-	if err := s.Resume(t.Context(), slate, slate.held, 42, none, report); err != nil || unstored != 2 || !slices.Equal(pending, []site.StationID{2, 3}) {
+	if err := s.Resume(t.Context(), slate, slate.held, 41+amend.Stride, new(memoryCopy), report); err != nil || unstored != 2 || !slices.Equal(pending, []site.StationID{2, 3}) {
 		t.Errorf("pending %v, %d reported, %v", pending, unstored, err)
 	}
 	broken = nil
 	if err := s.Settle(t.Context()); err != nil || unstored != 0 || len(pending) != 0 {
 		t.Errorf("pending %v, %d reported: %v", pending, unstored, err)
 	}
-	if got := removed(stored); !slices.Equal(got, []site.StationID{2, 3}) || stored[1].Revocation != 44 {
+	if got := removed(stored); !slices.Equal(got, []site.StationID{2, 3}) || stored[1].Revocation != 41+3*amend.Stride {
 		t.Errorf("stored %+v", stored)
 	}
 }
@@ -70,37 +77,36 @@ func TestService_Resume(t *testing.T) {
 // What was stored is held until the copy has it too, and pending again where a damaged database
 // was replaced by a copy without it.
 func TestService_Resume_copy(t *testing.T) {
-	slate, copied := &memorySlate{}, uint64(0)
+	slate, copied := &memorySlate{}, new(memoryCopy)
 	s := amend.New(store(func(context.Context, []site.Amendment) error { return nil }))
-	has := func() uint64 { return copied }
-	report := func(n int, at amend.Place) {
-		if n > 0 {
-			t.Errorf("%d unstored, %d", n, at)
+	report := func(h amend.Held) {
+		if h.Unstored > 0 {
+			t.Errorf("held: %+v", h)
 		}
 	}
-	if err := s.Resume(t.Context(), slate, nil, 0, has, report); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, copied, report); err != nil {
 		t.Fatal(err)
 	}
 	for id := range site.StationID(3) {
 		if err := s.Revoke(t.Context(), site.Actor{}, removing(id+1)); err != nil {
 			t.Error(err)
 		}
-		copied = 1 // after the first
+		copied.has = amend.Stride // after the first
 	}
-	for stored, want := range map[uint64][]site.StationID{1: {2, 3}, 3: nil} {
+	for stored, want := range map[uint64][]site.StationID{amend.Stride: {2, 3}, 3 * amend.Stride: nil} {
 		var pending []site.StationID
 		s = amend.New(store(func(context.Context, []site.Amendment) error { return errors.New("disk full") }))
 		s.OnPending(func(all []site.Amendment) { pending = removed(all) })
 		again := &memorySlate{}
-		if err := s.Resume(t.Context(), again, slate.held, stored, has, func(int, amend.Place) {}); err != nil || !slices.Equal(pending, want) {
+		if err := s.Resume(t.Context(), again, slate.held, stored, copied, func(amend.Held) {}); err != nil || !slices.Equal(pending, want) {
 			t.Errorf("stored up to %d: pending %v, %v", stored, pending, err)
 		}
 		if !bytes.Equal(again.held, slate.held) {
 			t.Errorf("stored up to %d: held %s", stored, again.held)
 		}
 	}
-	copied, s = 3, amend.New(nil)
-	if err := s.Resume(t.Context(), slate, slate.held, 3, has, report); err != nil || len(slate.held) > 0 {
+	copied.has, s = 3*amend.Stride, amend.New(nil)
+	if err := s.Resume(t.Context(), slate, slate.held, copied.has, copied, report); err != nil || len(slate.held) > 0 {
 		t.Errorf("held %s, %v", slate.held, err)
 	}
 }
@@ -110,7 +116,7 @@ func TestService_Resume_shares(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{room: 20_000}, true
 	s := amend.New(disk)
-	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, new(memoryCopy), func(h amend.Held) { covered = h.Unheld == 0 }); err != nil {
 		t.Fatal(err)
 	}
 	var all []site.Amendment
@@ -135,7 +141,7 @@ func TestService_Resume_shares(t *testing.T) {
 			held[a.Record.Account] += len(a.EndSessions)
 		}
 	})
-	if err := s.Resume(t.Context(), slate, slate.held, 0, none, func(int, amend.Place) {}); err != nil {
+	if err := s.Resume(t.Context(), slate, slate.held, 0, new(memoryCopy), func(amend.Held) {}); err != nil {
 		t.Fatal(err)
 	}
 	if held["ann"] != 1 || held["zoe"] != 1 || held["app"] < 200 {
@@ -153,7 +159,7 @@ func TestService_Resume_unknown(t *testing.T) {
 		var pending []site.Amendment
 		s := amend.New(nil)
 		s.OnPending(func(all []site.Amendment) { pending = all })
-		if err := s.Resume(t.Context(), &memorySlate{}, []byte(content), 0, none, func(int, amend.Place) {}); err == nil || len(pending) != want {
+		if err := s.Resume(t.Context(), &memorySlate{}, []byte(content), 0, new(memoryCopy), func(amend.Held) {}); err == nil || len(pending) != want {
 			t.Errorf("%s: %d are pending, %v", content, len(pending), err)
 		}
 	}
@@ -163,7 +169,7 @@ func TestService_Resume_unknown(t *testing.T) {
 func TestService_Resume_unknownStored(t *testing.T) {
 	s := amend.New(nil)
 	content := []byte(`{"RemoveRoof":1,"Record":{},"Revocation":2}`)
-	if err := s.Resume(t.Context(), &memorySlate{}, content, 2, none, func(int, amend.Place) {}); err != nil {
+	if err := s.Resume(t.Context(), &memorySlate{}, content, 2, new(memoryCopy), func(amend.Held) {}); err != nil {
 		t.Error(err)
 	}
 }
@@ -174,7 +180,7 @@ func TestService_Resume_ownSessions(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{}, false
 	s := amend.New(disk)
-	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, new(memoryCopy), func(h amend.Held) { covered = h.Unheld == 0 }); err != nil {
 		t.Fatal(err)
 	}
 	var want []site.SessionID
@@ -194,12 +200,12 @@ func TestService_Resume_ownSessions(t *testing.T) {
 	var pending []site.Amendment
 	s = amend.New(disk)
 	s.OnPending(func(all []site.Amendment) { pending = all })
-	if err := s.Resume(t.Context(), slate, slate.held, 98, none, func(int, amend.Place) {}); err != nil || len(pending) != 2 {
+	if err := s.Resume(t.Context(), slate, slate.held, 98*amend.Stride, new(memoryCopy), func(amend.Held) {}); err != nil || len(pending) != 2 {
 		t.Fatalf("pending: %+v, %v", pending, err)
 	}
 	for i, account := range []site.AccountID{"guest", "porter"} {
 		rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{Origin: site.Local, Account: account, Count: 50}}
-		if got := pending[i]; !slices.Equal(got.EndSessions, want) || !reflect.DeepEqual(got.Record, rec) || got.Revocation != uint64(99+i) {
+		if got := pending[i]; !slices.Equal(got.EndSessions, want) || !reflect.DeepEqual(got.Record, rec) || got.Revocation != uint64(99+i)*amend.Stride {
 			t.Errorf("pending: %+v", got)
 		}
 	}
@@ -210,7 +216,7 @@ func TestService_Resume_room(t *testing.T) {
 	disk := store(func(context.Context, []site.Amendment) error { return errors.New("disk full") })
 	slate, covered := &memorySlate{}, true
 	s := amend.New(disk)
-	if err := s.Resume(t.Context(), slate, nil, 0, none, func(_ int, at amend.Place) { covered = at == amend.OnDisk }); err != nil {
+	if err := s.Resume(t.Context(), slate, nil, 0, new(memoryCopy), func(h amend.Held) { covered = h.Unheld == 0 }); err != nil {
 		t.Fatal(err)
 	}
 	revoke := func(a site.Amendment) {
@@ -229,10 +235,10 @@ func TestService_Resume_room(t *testing.T) {
 	var pending []site.Amendment
 	s = amend.New(disk)
 	s.OnPending(func(all []site.Amendment) { pending = all })
-	if err := s.Resume(t.Context(), slate, slate.held, 0, none, func(int, amend.Place) {}); err != nil {
+	if err := s.Resume(t.Context(), slate, slate.held, 0, new(memoryCopy), func(amend.Held) {}); err != nil {
 		t.Fatal(err)
 	}
-	if last := len(pending) - 1; last < 1 || pending[last].RemoveAccount != "guest" || pending[0].Revocation != 1 {
+	if last := len(pending) - 1; last < 1 || pending[last].RemoveAccount != "guest" || pending[0].Revocation != amend.Stride {
 		t.Errorf("pending: %+v", pending)
 	}
 }
@@ -248,6 +254,7 @@ func TestAmendment_written(t *testing.T) {
 	want := []site.Amendment{
 		{EndSessions: []site.SessionID{"a", "b"}},
 		{RemoveAccount: "a"},
+		{DropPassword: "a"},
 		{UpdateAccount: &site.Account{ID: "a", Email: "a@example.test", Created: now}},
 		{RemoveStation: 7},
 		{DropSecret: 7},
@@ -275,7 +282,112 @@ func TestAmendment_written(t *testing.T) {
 	var got []site.Amendment
 	s := amend.New(nil)
 	s.OnPending(func(all []site.Amendment) { got = all })
-	if err := s.Resume(t.Context(), &memorySlate{}, text, 0, none, func(int, amend.Place) {}); err != nil || !reflect.DeepEqual(got, want) {
+	if err := s.Resume(t.Context(), &memorySlate{}, text, 0, new(memoryCopy), func(amend.Held) {}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v:\n%+v\n%+v", err, got, want)
+	}
+}
+
+// The slate holds the revoking part of a change once that is stored, until the copy has it. A change that waits while something is
+// revoked is stored before that, so that the number of the last one that is stored counts both.
+func TestService_Make_held(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stored []site.Amendment
+		holding := make(chan struct{})
+		disk := store(func(_ context.Context, all []site.Amendment) error {
+			if all[0].AddGroup != nil {
+				<-holding
+			}
+			stored = append(stored, all...)
+			return nil
+		})
+		slate, copied := &memorySlate{}, new(memoryCopy)
+		s := amend.New(disk)
+		if err := s.Resume(t.Context(), slate, nil, 41, copied, func(amend.Held) {}); err != nil {
+			t.Fatal(err)
+		}
+		adding := []site.Amendment{{AddGroup: &site.Group{Name: "people"}}}
+		go func() {
+			_ = s.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) { return adding, nil })
+		}()
+		synctest.Wait()
+		grant := site.Grant{Account: "a", Station: 7}
+		for range 2 {
+			go func() {
+				_ = s.Make(t.Context(), site.Actor{}, func() ([]site.Amendment, error) {
+					return []site.Amendment{{PutGrant: &grant}, {AddMember: &site.Member{Group: "people"}}}, nil
+				})
+			}()
+		}
+		synctest.Wait()
+		go func() { _ = s.Revoke(t.Context(), site.Actor{}, removing(7)) }()
+		synctest.Wait()
+		close(holding)
+		synctest.Wait()
+		var last uint64
+		for _, a := range stored {
+			if a.AddGroup == nil && a.Revocation < max(last, 42) {
+				t.Errorf("stored %+v", stored)
+			}
+			last = max(last, a.Revocation)
+		}
+		for has, want := range map[uint64]int{41: 3, stored[1].Revocation: 2, last: 0} {
+			var pending []site.Amendment
+			s := amend.New(store(func(context.Context, []site.Amendment) error { return errors.New("disk full") }))
+			s.OnPending(func(all []site.Amendment) { pending = all })
+			if err := s.Resume(t.Context(), &memorySlate{}, slate.held, has, copied, func(amend.Held) {}); err != nil || len(pending) != want {
+				t.Errorf("%d are stored: pending %+v, %v", has, pending, err)
+			}
+		}
+		copied.has = last
+		s.Copied(t.Context())
+		if len(slate.held) > 0 {
+			t.Errorf("held %s", slate.held)
+		}
+	})
+}
+
+// The copy is asked for, once, before the slate is full of revocations that only wait for it; those without room are
+// reported until the copy has them.
+func TestService_Copied(t *testing.T) {
+	var got amend.Held
+	copied := new(memoryCopy)
+	s := amend.New(store(func(context.Context, []site.Amendment) error { return nil }))
+	if err := s.Resume(t.Context(), &memorySlate{}, nil, 0, copied, func(h amend.Held) { got = h }); err != nil {
+		t.Fatal(err)
+	}
+	const n = 50
+	for id := range site.StationID(n) {
+		if err := s.Revoke(t.Context(), site.Actor{}, removing(id+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got.Uncopied < 10 || got.Uncopied >= n || got.Unheld+got.Unstored > 0 || copied.asked != 1 {
+		t.Errorf("%+v, asked %d times", got, copied.asked)
+	}
+	copied.has = n * amend.Stride
+	s.Copied(t.Context())
+	if got != (amend.Held{At: amend.OnDisk}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Unstored revocations for which the slate has no room are counted.
+func TestService_Revoke_unheld(t *testing.T) {
+	var got amend.Held
+	broken := errors.New("disk full")
+	s := amend.New(store(func(context.Context, []site.Amendment) error { return broken }))
+	if err := s.Resume(t.Context(), &memorySlate{}, nil, 0, new(memoryCopy), func(h amend.Held) { got = h }); err != nil {
+		t.Fatal(err)
+	}
+	const n = 50
+	for id := range site.StationID(n) {
+		_ = s.Revoke(t.Context(), site.Actor{}, removing(id+1))
+	}
+	if got.Unstored != n || got.Unheld < 10 || got.Unheld >= n || got.Uncopied > 0 {
+		t.Errorf("%+v", got)
+	}
+	broken = nil
+	if err := s.Settle(t.Context()); err != nil || got.Unstored+got.Unheld > 0 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

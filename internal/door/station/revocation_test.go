@@ -21,13 +21,19 @@ func (s *slate) Room() int                  { return 1 << 20 }
 func (s *slate) Hold(content []byte) error  { s.held = content; return nil }
 func (s *slate) Save(context.Context) error { return nil }
 
+// copied is an [amend.Copy] that has everything.
+type copied struct{}
+
+func (copied) Copied() uint64 { return math.MaxUint64 }
+func (copied) CopyNow()       {}
+
 // resume begins a run of the process in which s holds revocations.
 func (f *fixture) resume(t *testing.T, s *slate, stored uint64) {
 	t.Helper()
 	c := config(f.store, f.clock)
 	f.changes = c.Changes
 	f.Service = open(t, c)
-	if err := f.changes.Resume(t.Context(), s, s.held, stored, func() uint64 { return math.MaxUint64 }, func(int, amend.Place) {}); err != nil {
+	if err := f.changes.Resume(t.Context(), s, s.held, stored, copied{}, func(amend.Held) {}); err != nil {
 		t.Fatal(err)
 	}
 }

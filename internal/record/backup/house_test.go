@@ -56,7 +56,7 @@ func newGateway(t *testing.T, station string) gateway {
 	must(t, err)
 	g.id = id
 	must(t, db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: site.Record{Kind: site.KindAccountAdded}}}))
-	must(t, db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(clock{}.Now().Add(time.Hour))}, [32]byte{}, nil, site.Record{Kind: site.KindLogin}))
+	must(t, db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(clock{}.Now().Add(time.Hour))}, [32]byte{}, site.Record{Kind: site.KindLogin}))
 	must(t, db.Amend(t.Context(), nil, []site.Amendment{{AddStation: &site.Station{ID: 1, Name: station, Token: "one"}, Record: site.Record{Kind: site.KindStationAdded}}}))
 	must(t, db.Close())
 	g.write(t, "data/token.key", station+" token key")

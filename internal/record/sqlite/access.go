@@ -104,12 +104,9 @@ func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, from, to s
 	})
 }
 
-// AddSession keeps a new session and its device, and ends the evicted ones.
-func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, evicted []site.SessionID, r site.Record) error {
-	return db.change(ctx, len(evicted) > 0, func(t *transaction) error {
-		if err := t.dropSessions(evicted); err != nil {
-			return err
-		}
+// AddSession keeps a new session and its device.
+func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, r site.Record) error {
+	return db.change(ctx, false, func(t *transaction) error {
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote, client, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote, s.Client, toMillis(s.Used.Time))
 		if err == nil {

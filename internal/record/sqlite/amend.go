@@ -63,6 +63,8 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		n := a.UpdateAccount
 		err = t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = coalesce(nullif(?, ''), password) WHERE id = ?",
 			string(n.Email), n.Admin, n.Password.Reveal(), string(n.ID))
+	case a.DropPassword != "":
+		_, err = t.exec("UPDATE account SET password = '' WHERE id = ?", string(a.DropPassword))
 	case a.RemoveAccount != "":
 		_, err = t.exec("DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
 	case len(a.EndSessions) > 0:

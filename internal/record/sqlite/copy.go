@@ -83,6 +83,7 @@ func (db *DB) keepCopy() {
 		select {
 		case <-ticker.C:
 			db.watchFiles()
+		case <-db.hurry:
 		case <-db.stopped:
 			open = false
 		}
@@ -107,6 +108,18 @@ func openBuilt(path string) (*sql.DB, error) {
 // there is none.
 func (db *DB) Copied() uint64 { return db.copyHas.Load() }
 
+// CopyNow has the copy written at once. It does not wait for that.
+func (db *DB) CopyNow() {
+	db.revoked.Store(true)
+	select {
+	case db.hurry <- struct{}{}:
+	default: // it is about to be written, or there is none
+	}
+}
+
+// OnCopied sets the function that is called after the copy was written, by the goroutine that writes it.
+func (db *DB) OnCopied(do func()) { db.onCopied.Store(&do) }
+
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
 	var has uint64
@@ -119,6 +132,9 @@ func (db *DB) writeCopy() error {
 	})
 	if err == nil {
 		db.copyHas.Store(has)
+		if do := db.onCopied.Load(); do != nil {
+			(*do)()
+		}
 	}
 	db.syncHead()
 	if err != nil {

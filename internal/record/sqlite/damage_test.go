@@ -326,7 +326,7 @@ func TestOpen_carriedInPart(t *testing.T) {
 func TestOpen_usesNotInCopy(t *testing.T) {
 	path := inUse(t, 10)
 	db := sound(t, path)
-	if err := db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Expires: site.At(at(9000))}, [32]byte{}, nil, record(site.KindLogin)); err != nil {
+	if err := db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Expires: site.At(at(9000))}, [32]byte{}, record(site.KindLogin)); err != nil {
 		t.Fatal(err)
 	}
 	amend(t, db, site.Amendment{AddToken: &site.Token{ID: "t-1", Name: "one"}})

@@ -80,7 +80,9 @@ type DB struct {
 	revoked   atomic.Bool    // the copy is out of date: access was revoked
 	changed   atomic.Bool    // the same: something else was changed
 	beside    sync.WaitGroup // the goroutines that write the copy and the head
+	hurry     chan struct{}  // capacity 1: the copy is written without a delay
 	copyHas   atomic.Uint64  // see [DB.Copied]
+	onCopied  atomic.Pointer[func()]
 	rescued   atomic.Pointer[string]
 	lastRun   site.BootID // see [DB.LastRun]
 	unsound   sync.Once   // see [DB.noteDamage]
@@ -166,7 +168,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 func newDB(ctx context.Context, cfg Config, writing, reading *sql.DB, prepare func(*sql.Conn) error) (*DB, error) {
 	db := &DB{
 		cfg: cfg, log: cfg.Logger, writing: writing,
-		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
+		queue: newQueue(), hurry: make(chan struct{}, 1), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	db.reading.Store(reading)
 	conn, err := writing.Conn(ctx)

@@ -24,7 +24,7 @@ func lived(t *testing.T) (path string, id site.GatewayID) {
 	for i, step := range []error{
 		err,
 		db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
-		db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, nil, record(site.KindLogin)),
+		db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, record(site.KindLogin)),
 		db.Amend(t.Context(), nil, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}),
 		db.Close(),
 	} {

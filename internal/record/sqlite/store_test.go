@@ -54,7 +54,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 			t.Fatal(what, err)
 		}
 	}
-	if err := db.AddSession(ctx, session, [32]byte{}, nil, record(site.KindLogin)); err != nil {
+	if err := db.AddSession(ctx, session, [32]byte{}, record(site.KindLogin)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Amend(ctx, nil, []site.Amendment{{PutGrant: &grant, Record: record(site.KindGranted)}}); err != nil {
@@ -123,7 +123,7 @@ func TestDB_store_refusals(t *testing.T) {
 		"mode of none":       {db.Amend(ctx, nil, []site.Amendment{{LowerMode: &site.StationMode{Station: 9}, Record: record("x")}}), fault.NotFound},
 		"grant to nobody":    {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
 		"grant of nothing":   {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
-		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, nil, record("x")), fault.NotFound},
+		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, record("x")), fault.NotFound},
 	} {
 		if !fault.Is(c.err, c.kind) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.kind)
@@ -154,9 +154,9 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.Amend(ctx, nil, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
 		db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
 		db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
-		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, nil, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, []site.SessionID{"s-1"}, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20), site.Uses{}),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, nil, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
@@ -236,7 +236,7 @@ func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
 	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10)), Remote: "192.0.2.1"}
 	if err := errors.Join(db.Amend(t.Context(), nil, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
-		db.AddSession(t.Context(), s, [32]byte{}, nil, record(site.KindLogin))); err != nil {
+		db.AddSession(t.Context(), s, [32]byte{}, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
 	}
 	uses := site.Uses{Sessions: map[site.SessionID]time.Time{"s-1": at(7), "gone": at(8)}}
@@ -271,7 +271,7 @@ func TestDB_LoadAccess_devices(t *testing.T) {
 	add := func(n, expires int64) {
 		t.Helper()
 		s := site.Session{ID: "k", Account: "a-1", Expires: site.At(at(expires))}
-		if err := errors.Join(db.AddSession(ctx, s, device(n), nil, record(site.KindLogin)), db.Amend(ctx, nil, []site.Amendment{{EndSessions: []site.SessionID{s.ID}, Record: record(site.KindSessionRevoked)}})); err != nil {
+		if err := errors.Join(db.AddSession(ctx, s, device(n), record(site.KindLogin)), db.Amend(ctx, nil, []site.Amendment{{EndSessions: []site.SessionID{s.ID}, Record: record(site.KindSessionRevoked)}})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -180,7 +180,7 @@ func (c changes) member(name site.GroupName, account site.AccountID, is bool) {
 
 func (c changes) login(session site.SessionID, account site.AccountID) {
 	s := site.Session{ID: session, Account: account, Refresh: [32]byte([]byte(fmt.Sprintf("%32s", session))), Remote: "192.0.2.1"}
-	err := c.db.AddSession(c.t.Context(), s, [32]byte{}, nil, site.Record{Kind: site.KindLogin, Facts: site.Facts{Account: account, Session: session}})
+	err := c.db.AddSession(c.t.Context(), s, [32]byte{}, site.Record{Kind: site.KindLogin, Facts: site.Facts{Account: account, Session: session}})
 	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {
 		c.t.Fatal(err)
 	}

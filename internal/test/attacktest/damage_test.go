@@ -163,13 +163,7 @@ func (h *house) size(t *testing.T) int64 {
 // and who could open a door before can.
 func (h *house) opens(t *testing.T, damage func(path string)) {
 	t.Helper()
-	data := filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(data, os.DirFS(h.data)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(data, 0o700); err != nil { //nolint:gosec // a directory
-		t.Fatal(err)
-	}
+	data := copyOf(t, h.data)
 	removeLog(t, data) // all is in the file itself
 	damage(h.database(data))
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: data})

@@ -168,12 +168,9 @@ func framesOf(t *testing.T, log string) (n int64) {
 
 // opens damages the log of a copy of the house, or leaves it whole, and starts it.
 func (h *killedHouse) opens(t *testing.T, damage func(t *testing.T, log string, frames int64), lost bool) {
-	data, copies := filepath.Join(t.TempDir(), "data"), ""
-	check(t, os.CopyFS(data, os.DirFS(h.data)))
-	check(t, os.Chmod(data, 0o700)) //nolint:gosec // a directory
+	data, copies := copyOf(t, h.data), ""
 	if h.copies != "" {
-		copies = t.TempDir()
-		check(t, os.CopyFS(copies, os.DirFS(h.copies)))
+		copies = copyOf(t, h.copies)
 	}
 	log := filepath.Join(data, "gatehouse.db-wal")
 	damage(t, log, framesOf(t, log))

@@ -47,33 +47,38 @@ const (
 	limited
 )
 
-// keepsRevocations revokes on a full disk, of which a dead one does not take the file beside
-// the database either, and starts the gateway again.
-func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) {
-	disk := ext4(t)
-	launch, filler := gatewaytest.Launch{Data: filepath.Join(disk, "data")}, filepath.Join(disk, "fill")
-	file := filepath.Join(launch.Data, "gatehouse.db.revocations")
-	if dead {
-		launch.Env = []string{"RUNTIME_DIRECTORY=" + t.TempDir()}
+// rights is what may be revoked on a gateway: a station with its token, and the logins and access tokens of
+// others by what is revoked of them.
+type rights struct {
+	*gatewaytest.Program
+	station string
+	logins  map[site.StationID]adminapi.MQTTLogin
+	access  map[string]string
+	gone    map[string]int // the status of a request with an access token once it is revoked
+}
+
+func newRights(p *gatewaytest.Program) *rights {
+	p.T.Helper()
+	ctx := p.T.Context()
+	r := &rights{
+		Program: p, logins: make(map[site.StationID]adminapi.MQTTLogin), access: make(map[string]string),
+		gone: map[string]int{"session": 401, "removed": 401, "demoted": 403, "granted": 404, "member": 404, "group": 404, "token": 401},
 	}
-	p := gatewaytest.Exec(t, launch)
-	ctx := t.Context()
 	var errs []error
 	note := func(_ any, err error) { errs = append(errs, err) }
 	issued, err := p.Admin.AddStation(ctx, adminapi.NewStation{StationID: 1, Locks: 1})
 	note(issued, err)
-	stations := make(map[site.StationID]adminapi.MQTTLogin)
+	r.station = issued.StationToken
 	for id := removed; id <= limited; id++ {
 		enrolled, err := p.Admin.AddStation(ctx, adminapi.NewStation{StationID: id, Locks: 1})
 		note(enrolled, err)
-		stations[id] = enrolled.MQTT
+		r.logins[id] = enrolled.MQTT
 	}
 	note(p.Admin.UpdateStation(ctx, limited, adminapi.StationPatch{HomeAssistant: new(site.HomeAssistantUnlock)}))
-	access := make(map[string]string)
-	for _, who := range []string{"session", "removed", "demoted", "granted", "member", "group"} {
-		email := who + "@example.test"
-		note(p.Admin.AddAccount(ctx, adminapi.NewAccount{Email: email, Password: gatewaytest.Password, Admin: who == "removed" || who == "demoted"}))
-		access[who] = logIn(p, email)
+	for who := range r.gone {
+		if who != "token" {
+			note(nil, r.add(who))
+		}
 	}
 	note(p.Admin.Grant(ctx, "granted@example.test", "1", adminapi.GrantTerms{}))
 	note(p.Admin.Grant(ctx, "session@example.test", "1", adminapi.GrantTerms{}))
@@ -84,44 +89,77 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 	}
 	token, err := p.Admin.AddToken(ctx, adminapi.NewToken{Name: "lobby", Scopes: site.Scope{Unlock: []site.StationID{1}}})
 	note(token, err)
-	access["token"] = token.Text
+	r.access["token"] = token.Text
 	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	check := func(when string, want map[string]int) {
-		t.Helper()
-		for who, status := range want {
-			path := "/v1/stations/" + issued.StationToken
-			if who == "removed" || who == "demoted" {
-				path = "/admin/v1/accounts"
-			}
-			if got := p.Do(http.MethodGet, path, access[who], nil).Status; got != status {
-				t.Errorf("%s: %s: status %d, want %d", when, who, got, status)
-			}
+	return r
+}
+
+// add adds an account and logs it in.
+func (r *rights) add(who string) error {
+	r.T.Helper()
+	email := who + "@example.test"
+	_, err := r.Admin.AddAccount(r.T.Context(), adminapi.NewAccount{Email: email, Password: gatewaytest.Password, Admin: who == "removed" || who == "demoted"})
+	if err == nil {
+		r.access[who] = logIn(r.Program, email)
+	}
+	return err
+}
+
+// check checks the status of a request with each access token.
+func (r *rights) check(when string, want func(who string) int) {
+	r.T.Helper()
+	for who, token := range r.access {
+		path := "/v1/stations/" + r.station
+		if who == "removed" || who == "demoted" {
+			path = "/admin/v1/accounts"
+		}
+		if got := r.Do(http.MethodGet, path, token, nil).Status; got != want(who) {
+			r.T.Errorf("%s: %s: status %d, want %d", when, who, got, want(who))
 		}
 	}
-	gone := map[string]int{"session": 401, "removed": 401, "demoted": 403, "granted": 404, "member": 404, "group": 404, "token": 401}
-	checkGone := func(when string) {
-		t.Helper()
-		check(when, gone)
-		for id, mode := range map[site.StationID]site.HomeAssistantMode{removed: "", rotated: site.HomeAssistantState, limited: site.HomeAssistantOff} {
-			if st, err := p.Admin.Station(ctx, id); st.HomeAssistant != mode || fault.Is(err, fault.NotFound) != (id == removed) {
-				t.Errorf("%s: station %d: %+v, %v", when, id, st, err)
-			}
-			if logsIn(p, stations[id]) != (id == limited) {
-				t.Errorf("%s: the login of station %d", when, id)
-			}
+}
+
+// checkThere checks that nothing is revoked, and checkGone that everything is.
+func (r *rights) checkThere() {
+	r.T.Helper()
+	r.check("before", func(string) int { return http.StatusOK })
+}
+
+func (r *rights) checkGone(when string) {
+	r.T.Helper()
+	r.check(when, func(who string) int { return r.gone[who] })
+	for id, mode := range map[site.StationID]site.HomeAssistantMode{removed: "", rotated: site.HomeAssistantState, limited: site.HomeAssistantOff} {
+		if st, err := r.Admin.Station(r.T.Context(), id); st.HomeAssistant != mode || fault.Is(err, fault.NotFound) != (id == removed) {
+			r.T.Errorf("%s: station %d: %+v, %v", when, id, st, err)
+		}
+		if logsIn(r.Program, r.logins[id]) != (id == limited) {
+			r.T.Errorf("%s: the login of station %d", when, id)
 		}
 	}
-	check("before", map[string]int{"session": 200, "removed": 200, "demoted": 200, "granted": 200, "member": 200, "group": 200, "token": 200})
+}
+
+// keepsRevocations revokes on a full disk, of which a dead one does not take the file beside
+// the database either, and starts the gateway again.
+func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) {
+	disk := ext4(t)
+	launch, filler := gatewaytest.Launch{Data: filepath.Join(disk, "data")}, filepath.Join(disk, "fill")
+	file := filepath.Join(launch.Data, "gatehouse.db.revocations")
+	if dead {
+		launch.Env = []string{"RUNTIME_DIRECTORY=" + t.TempDir()}
+	}
+	p := newRights(gatewaytest.Exec(t, launch))
+	ctx := t.Context()
+	p.checkThere()
 	fill(t, filler)
 	if dead {
 		run(t, "chattr", "+i", file)
 		t.Cleanup(func() { run(t, "chattr", "-i", file) })
 	}
 	p.Await("the storage fails", func() bool {
-		p.Unlock(access["granted"], issued.StationToken)
-		return raised(p, health.StorageFailing)
+		p.Unlock(p.access["granted"], p.station)
+		return raised(p.Program, health.StorageFailing)
 	})
 	_, revoked := p.Admin.Revoke(ctx, "session@example.test")
 	_, demoted := p.Admin.SetAdmin(ctx, "demoted@example.test", false)
@@ -138,13 +176,13 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	checkGone("at once")
+	p.checkGone("at once")
 	for range 2 {
-		stop(p)
+		stop(p.Program)
 		p.Start()
 		p.AwaitReady()
-		checkGone("after a restart")
-		if !raised(p, health.RevocationsUnstored) {
+		p.checkGone("after a restart")
+		if !raised(p.Program, health.RevocationsUnstored) {
 			t.Error("no finding counts the revocations that are not stored")
 		}
 	}
@@ -153,13 +191,13 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 	}
 	p.Await("they are stored", func() bool {
 		_, _ = p.Admin.ChangeGroup(ctx, "member", adminapi.GroupPatch{Remove: adminapi.Members{Accounts: []site.Email{"member@example.test"}}})
-		return !raised(p, health.RevocationsUnstored)
+		return !raised(p.Program, health.RevocationsUnstored)
 	})
 	// Legitimately added again, it outlives what the slate has held.
 	if _, err := p.Admin.ChangeGroup(ctx, "member", adminapi.GroupPatch{Add: adminapi.Members{Accounts: []site.Email{"member@example.test"}}}); err != nil {
 		t.Error(err)
 	}
-	gone["member"] = 200
+	p.gone["member"] = 200
 	again, err := p.Admin.Rotate(ctx, rotated)
 	if err != nil {
 		t.Error(err)
@@ -167,8 +205,8 @@ func keepsRevocations(t *testing.T, dead bool, stop func(*gatewaytest.Program)) 
 	p.Kill()
 	p.Start()
 	p.AwaitReady()
-	checkGone("once they are stored")
-	if !logsIn(p, again.MQTT) {
+	p.checkGone("once they are stored")
+	if !logsIn(p.Program, again.MQTT) {
 		t.Error("the new secret of a station is refused")
 	}
 }
@@ -187,14 +225,19 @@ func logsIn(p *gatewaytest.Program, login adminapi.MQTTLogin) bool {
 // logIn returns an access token.
 func logIn(p *gatewaytest.Program, email string) string {
 	p.T.Helper()
-	body, err := json.Marshal(map[string]string{"email": email, "password": gatewaytest.Password})
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	answer := p.Do(http.MethodPost, "/v1/auth/login", "", body)
+	answer := logInWith(p, email, gatewaytest.Password)
 	var tokens struct{ AccessToken string }
 	if err := json.Unmarshal(answer.Body, &tokens); err != nil || answer.Status != http.StatusOK {
 		p.T.Fatalf("login: %d %s", answer.Status, answer.Body)
 	}
 	return tokens.AccessToken
+}
+
+func logInWith(p *gatewaytest.Program, email, password string) gatewaytest.Answer {
+	p.T.Helper()
+	body, err := json.Marshal(map[string]string{"email": email, "password": password})
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return p.Do(http.MethodPost, "/v1/auth/login", "", body)
 }

@@ -412,7 +412,7 @@ func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
 func (s *store) LoadAccess(context.Context) (site.Access, error) { return site.Access{}, nil }
 
-func (s *store) AddSession(_ context.Context, _ site.Session, _ [32]byte, _ []site.SessionID, r site.Record) error {
+func (s *store) AddSession(_ context.Context, _ site.Session, _ [32]byte, r site.Record) error {
 	return s.note(r)
 }
 
