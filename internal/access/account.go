@@ -151,7 +151,7 @@ func (s *Service) HashPassword(ctx context.Context, email site.Email, password s
 // adminPath is where an administrator's change waits for a slot.
 func adminPath() path {
 	all := flow{lane: laneAdmin}
-	return path{all, all, all}
+	return path{all, all, all, all}
 }
 
 // shown is what callers see of an account: everything but the hash.

@@ -43,25 +43,49 @@ func (d *directory) knows(email site.Email, of device, now time.Time) bool {
 	return a != nil && now.Before(a.devices[of.sum])
 }
 
-// KnownDevice returns the account of that e-mail address, if it was logged in to from the
-// device that shows that secret and has failures left, else "". Quick.
-func (s *Service) KnownDevice(email string, shown site.Secret) site.AccountID {
-	a := s.newAttempt(email, Client{Device: shown})
-	if !a.known() {
-		return ""
-	}
-	account, _ := s.find(email)
-	return account.ID
+// Recognised is what is known of the client of a login before its password is compared.
+type Recognised struct {
+	Account site.AccountID // was logged in to from the device, which has failures left; empty: none
+	Device  string         // names the device; empty: it is not known
+	Fresh   bool           // the device is not known, and the address has not failed lately
 }
 
-// addDevice makes a device known for its account. Of too many it forgets the one that
-// logged in least recently, as the store does.
-func (d *directory) addDevice(added site.LoginDevice) {
+// Recognise returns what is known of the client of a login to the account of that e-mail
+// address. Quick.
+func (s *Service) Recognise(email string, from Client) Recognised {
+	a := s.newAttempt(email, from)
+	if !a.known() {
+		return Recognised{Fresh: a.fresh}
+	}
+	account, _ := s.find(email)
+	return Recognised{Account: account.ID, Device: string(a.device.sum[:])}
+}
+
+// admitsDevice reports whether a device that logs in becomes known for its account. Of too many
+// that takes one new device an hour, so that a client that has the password and shows no device
+// has none of the others forgotten.
+func (d *directory) admitsDevice(added site.LoginDevice, now time.Time) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.accounts[added.Account]
+	if a == nil || len(a.devices) < site.MaxLoginDevices {
+		return true
+	}
+	_, known := a.devices[added.Sum]
+	return known || now.Sub(a.newDevice).Abs() >= time.Hour
+}
+
+// addDevice makes a device known for its account, unless its hash is zero. Of too many it
+// forgets the one that logged in least recently, as the store does.
+func (d *directory) addDevice(added site.LoginDevice, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.accounts[added.Account]
-	if a == nil {
+	if a == nil || added.Sum == [32]byte{} {
 		return
+	}
+	if _, known := a.devices[added.Sum]; !known {
+		a.newDevice = now
 	}
 	a.devices[added.Sum] = added.Until
 	if len(a.devices) <= site.MaxLoginDevices {

@@ -26,13 +26,14 @@ type directory struct {
 // account is an account with all that belongs to it.
 type account struct {
 	site.Account
-	demoted  bool                   // the end of its role is pending
-	dropped  bool                   // the end of its password is
-	proofs   int                    // how often the logins in flight were voided since the start
-	cost     Params                 // the parameters of its hash; zero when that is unreadable
-	devices  map[[32]byte]time.Time // the hashes of those that are known, and until when they are
-	sessions map[site.SessionID]*session
-	writing  chan struct{} // capacity 1: holds a token while a session of the account is stored
+	demoted   bool                   // the end of its role is pending
+	dropped   bool                   // the end of its password is
+	proofs    int                    // how often the logins in flight were voided since the start
+	cost      Params                 // the parameters of its hash; zero when that is unreadable
+	devices   map[[32]byte]time.Time // the hashes of those that are known, and until when they are
+	newDevice time.Time              // when one became known last, since the start
+	sessions  map[site.SessionID]*session
+	writing   chan struct{} // capacity 1: holds a token while a session of the account is stored
 }
 
 func newDirectory(loaded site.Access, log *slog.Logger) *directory {
@@ -51,7 +52,7 @@ func newDirectory(loaded site.Access, log *slog.Logger) *directory {
 		d.addAccount(a)
 	}
 	for _, known := range loaded.Devices {
-		d.addDevice(known)
+		d.addDevice(known, time.Time{})
 	}
 	for _, s := range loaded.Sessions {
 		d.addSession(s)

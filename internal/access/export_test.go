@@ -15,6 +15,8 @@ const (
 	Wider         = wider
 	LoginBurst    = loginBurst
 	LoginEvery    = loginEvery
+	DeviceLogins  = deviceLoginBurst
+	FailureFresh  = failureFresh
 	MaxHashed     = maxHashed
 	MaxFailing    = maxFailing
 	AccountBurst  = 10 // configured

@@ -289,6 +289,9 @@ func (m *memoryStore) AddSession(ctx context.Context, session site.Session, devi
 			return gone()
 		}
 		m.sessions[session.ID] = session
+		if device == [32]byte{} {
+			return nil
+		}
 		m.known[deviceKey{session.Account, device}] = site.LoginDevice{Account: session.Account, Sum: device, Until: session.Expires.Time}
 		return nil
 	}, rec)

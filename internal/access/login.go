@@ -139,7 +139,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 }
 
 // begin stores a session that begins now and its device, then enters them in memory. It
-// ends the oldest sessions of the account where there are too many.
+// ends others of the account where there are too many.
 func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
 	release, err := s.lockSessions(ctx, account.ID)
 	if err != nil {
@@ -147,17 +147,21 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 	}
 	defer release()
 	refresh, session = s.newSession(account, a)
+	device := site.LoginDevice{Account: account.ID, Sum: a.device.sum, Until: session.Expires.Time}
+	if !s.dir.admitsDevice(device, session.Created.Time) {
+		device.Sum = [32]byte{}
+	}
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
 		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
 	}}
 	err = s.write(ctx, "storing a session", func(ctx context.Context) error {
-		return s.store.AddSession(ctx, session, a.device.sum, rec)
+		return s.store.AddSession(ctx, session, device.Sum, rec)
 	})
 	if err != nil {
 		return "", session, err
 	}
 	entered := s.dir.addSession(session)
-	s.dir.addDevice(site.LoginDevice{Account: account.ID, Sum: a.device.sum, Until: session.Expires.Time})
+	s.dir.addDevice(device, session.Created.Time)
 	now := s.clock.Now()
 	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created.Time); stepped && entered != nil {
 		s.dir.rebaseNew(entered, now)
@@ -174,7 +178,7 @@ func (s *Service) evict(ctx context.Context, account site.Account) {
 		return
 	}
 	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
-		Origin: site.Local, Account: account.ID, Email: account.Email, Detail: "the oldest sessions of the account, by a login",
+		Origin: site.Local, Account: account.ID, Email: account.Email, Detail: "the oldest sessions of one network, by a login: the account had too many",
 	}}
 	_, _ = s.end(ctx, site.Actor{}, func(id site.SessionID) bool { return slices.Contains(oldest, id) }, rec)
 }

@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -317,6 +318,33 @@ func TestService_Login_evictsOldest(t *testing.T) {
 	}
 	if ended := h.store.of(site.KindSessionRevoked); len(ended) != 1 || ended[0].Detail == "" {
 		t.Errorf("the records do not say that a session was ended: %+v", ended)
+	}
+	h.agree()
+}
+
+// Of the sessions of an account that many share, those from the network that has most go first.
+func TestService_Login_evictsLargestNetwork(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.fakeHashing()
+	h.ok(h.SetPassword(t.Context(), admin(), porter, right))
+	from := func(remote netip.Addr) access.Tokens {
+		h.clock.advance(5 * time.Second) // as often as an account may
+		tokens, err := h.Login(t.Context(), porter, right, at(remote))
+		h.ok(err)
+		return tokens
+	}
+	mine := from(address(1))
+	var theirs []access.Tokens
+	for i := range access.MaxSessions + 1 {
+		theirs = append(theirs, from(inOneNetwork(i)))
+	}
+	also := from(address(2))
+	for _, tokens := range theirs[:3] {
+		h.dead(tokens)
+	}
+	for _, tokens := range []access.Tokens{mine, theirs[3], also} {
+		h.alive(tokens)
 	}
 	h.agree()
 }

@@ -34,26 +34,26 @@ const (
 )
 
 // flow identifies what has turns: a lane (only lane set), an account or a network within
-// the lane, or one client within those.
+// the lane, the fresh attempts or the others of those, or one client.
 type flow struct {
 	lane    lane
 	account [32]byte
+	fresh   bool
 	client  string
 }
 
-// path is the position of a waiter: its lane, the larger flow within the lane, and the
-// smaller flow within that.
-type path [3]flow
+// path is the position of a waiter, from its lane on.
+type path [4]flow
 
 // newQueue returns the queue for the slots in which passwords are hashed: each takes
 // megabytes of memory and all of a core.
 func newQueue(slots int) *limit.Queue[flow] {
-	return limit.NewQueue(slots, limit.OldestFirst, func(path []flow) int {
-		switch l := path[0].lane; len(path) {
-		case 1:
-			return [...]int{laneStranger: waitingStrangers, laneDevice: waitingDevices, laneAdmin: 0}[l]
-		case 3:
-			return [...]int{laneStranger: maxStranger, laneDevice: maxDevice, laneAdmin: 0}[l]
+	return limit.NewQueue(slots, limit.OldestFirst, func(level int, of flow) int {
+		switch level {
+		case 0:
+			return [...]int{laneStranger: waitingStrangers, laneDevice: waitingDevices, laneAdmin: 0}[of.lane]
+		case len(path{}) - 1:
+			return [...]int{laneStranger: maxStranger, laneDevice: maxDevice, laneAdmin: 0}[of.lane]
 		}
 		return 0
 	})

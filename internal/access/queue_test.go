@@ -167,20 +167,21 @@ func inOneNetwork(n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 14: byte(n >> 8), 15: byte(n)})
 }
 
-// While fewer than 64 other addresses try, each with as many logins as it likes, a new
-// address waits and is not evicted, also where all are of one network.
+// While fewer than 64 other networks try, or 32 addresses of one network, each with as many
+// logins as it likes, a new address waits and is not evicted.
 func TestService_Login_newAddress(t *testing.T) {
 	for name, address := range map[string]func(int) netip.Addr{"many networks": address, "one network": inOneNetwork} {
+		others := map[string]int{"many networks": 63, "one network": 31}[name]
 		synctest.Test(t, func(t *testing.T) {
 			h := open(t)
 			release := h.holdHashes()
 			var all sync.WaitGroup
 			var waiting atomic.Int64
 			flood := func() {
-				for i := range 63 * 2 * access.MaxStranger {
+				for i := range others * 2 * access.MaxStranger {
 					waiting.Add(1)
 					all.Go(func() {
-						_ = h.try(guest, wrong, address(i%63))
+						_ = h.try(guest, wrong, address(i%others))
 						waiting.Add(-1)
 					})
 					synctest.Wait()
@@ -188,7 +189,7 @@ func TestService_Login_newAddress(t *testing.T) {
 			}
 			flood()
 			answered := make(chan error, 1)
-			all.Go(func() { answered <- h.try(porter, wrong, address(63)) })
+			all.Go(func() { answered <- h.try(porter, wrong, address(others)) })
 			synctest.Wait()
 			flood()
 			if n := waiting.Load(); n != access.MaxStrangers+1 { // two are at the slots, and one is not of the flood

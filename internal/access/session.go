@@ -2,18 +2,19 @@ package access
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/limit"
 	"gatehouse/internal/site"
 )
 
 const (
 	// sessionLife is how long a session lives (specification, "Limits").
 	sessionLife = 30 * 24 * time.Hour
-	// maxSessions bounds the sessions of one account; a login beyond it ends the
-	// oldest.
+	// maxSessions bounds the sessions of one account; a login beyond it ends another.
 	maxSessions = 500
 )
 
@@ -99,7 +100,9 @@ func (d *directory) forget(id site.SessionID) {
 	}
 }
 
-// excess names the oldest sessions of an account that has more than it may have.
+// excess names the sessions beyond those that an account may have: the oldest of the network
+// that has most of them. So a client that logs in again and again, to an account that many
+// share, ends no session of others.
 func (d *directory) excess(id site.AccountID) (out []site.SessionID) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -107,12 +110,24 @@ func (d *directory) excess(id site.AccountID) (out []site.SessionID) {
 	if a == nil || len(a.sessions) <= maxSessions {
 		return nil
 	}
-	for _, s := range a.sorted() {
-		if !s.ended {
-			out = append(out, s.ID)
-		}
+	all, networks := a.sorted(), make(map[netip.Addr]int)
+	all = slices.DeleteFunc(all, func(s *session) bool { return s.ended })
+	for _, s := range all {
+		networks[s.network()]++
 	}
-	return out[:max(0, len(out)-maxSessions)]
+	for len(all) > maxSessions {
+		most := slices.MaxFunc(all, func(a, b *session) int { return cmp.Compare(networks[a.network()], networks[b.network()]) })
+		out = append(out, most.ID)
+		networks[most.network()]--
+		all = slices.DeleteFunc(all, func(s *session) bool { return s == most })
+	}
+	return out
+}
+
+// network returns the network of the client that logged in.
+func (s *session) network() netip.Addr {
+	remote, _ := netip.ParseAddr(s.Remote)
+	return limit.Network(remote)
 }
 
 // sorted returns the sessions of an account, oldest first. The caller holds mu.

@@ -20,9 +20,9 @@ type Store interface {
 	// another one of the same password; no record.
 	UpgradePassword(ctx context.Context, account site.AccountID, from, to site.Secret) error
 
-	// AddSession stores a new session. It keeps the hash of its
-	// device's secret for the account until the session would expire, also where it ends
-	// before, and the newest [site.MaxLoginDevices] of an account.
+	// AddSession stores a new session. It keeps the hash of its device's secret, unless that is
+	// zero, for the account until the session would expire, also where it ends before, and the
+	// newest [site.MaxLoginDevices] of an account.
 	AddSession(ctx context.Context, session site.Session, device [32]byte, rec site.Record) error
 	// RebaseSessions sets a new expiry of sessions and their devices, and marks them as resting on a
 	// trusted clock; ids that are not there are passed over. No record.

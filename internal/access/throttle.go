@@ -15,12 +15,17 @@ const (
 	// accountEvery and addressEvery are how soon an account at one address, and an address,
 	// may fail once more.
 	accountEvery, addressEvery = 30 * time.Second, 6 * time.Second
+	// failureFresh is how long an address that has failed comes after others of its network.
+	failureFresh = 10 * time.Minute
 	// wider is how many times as many failures an IPv6 network may have as one of its
 	// addresses.
 	wider = 64
 	// loginBurst and loginEvery bound the logins of one account that succeed, because
 	// each is a record in the journal.
 	loginBurst, loginEvery = 600, 5 * time.Second
+	// deviceLoginBurst and deviceLoginEvery bound those of a known device beyond these, so that
+	// no other client that has the password uses up its logins.
+	deviceLoginBurst, deviceLoginEvery = 5, 5 * time.Minute
 )
 
 // attempt is one login, as the throttle and the queue see it.
@@ -29,6 +34,7 @@ type attempt struct {
 	account [32]byte   // the address, hashed: whether it has an account makes no difference
 	remote  netip.Addr // the whole address of the client, with its zone
 	device  device     // zero unless it is known for the account
+	fresh   bool       // the address has not failed lately, and may fail
 	name    string     // of the client, see [Client]
 }
 
@@ -46,6 +52,7 @@ func (s *Service) newAttempt(email string, from Client) attempt {
 	if shown, ok := readDevice(from.Device); ok && s.dir.knows(a.email, shown, now) && !s.attempts.spent(a.account, shown, now) {
 		a.device = shown
 	}
+	a.fresh = s.attempts.fresh(a, now)
 	return a
 }
 
@@ -54,14 +61,15 @@ func (a attempt) known() bool { return a.device != device{} }
 
 // path returns the attempt's position in the queue. Known devices have turns by account,
 // so that one account's logins delay no other's; strangers by network, because they may
-// name any account.
+// name any account. Within a network the addresses that have not failed lately come from a
+// flow of their own: those that have, however many, delay and evict no other.
 func (a attempt) path() path {
 	if a.known() {
 		account := flow{lane: laneDevice, account: a.account}
-		return path{{lane: laneDevice}, account, {lane: laneDevice, account: a.account, client: string(a.device.sum[:])}}
+		return path{{lane: laneDevice}, account, account, {lane: laneDevice, account: a.account, client: string(a.device.sum[:])}}
 	}
-	network := flow{client: limit.Network(a.remote).String()}
-	return path{{}, network, {client: a.remote.String()}}
+	network := limit.Network(a.remote).String()
+	return path{{}, {client: network}, {client: network, fresh: a.fresh}, {client: a.remote.String(), fresh: a.fresh}}
 }
 
 // party is whose failures are counted: an account, a client address or a network, a
@@ -75,10 +83,12 @@ type party struct {
 // attempts bounds failed logins, by the rules of the contract, section 1. Those of a known
 // device are counted for it alone, so that no other client uses them up. Those of other clients
 // are counted for the account at the client's address first, then for the address, and with
-// wider bounds for both in an IPv6 network. There is no bound for an account over several
-// networks: it would be a weapon. Beyond a bound no password is compared. Safe for
-// concurrent use.
+// wider bounds for both in an IPv6 network, half of which is left to addresses that have not
+// failed lately. There is no bound for an account over several networks: it would be a weapon.
+// Beyond a bound no password is compared. Safe for concurrent use.
 type attempts struct {
+	spareAccount, spareAddress int // failures that an IPv6 network leaves to such addresses
+
 	mu       sync.Mutex // mu guards the tables
 	devices  *limit.Buckets[party]
 	pairs    *limit.Buckets[party] // an account at an address
@@ -86,16 +96,22 @@ type attempts struct {
 	accounts *limit.Buckets[party] // an account in a network
 	networks *limit.Buckets[party]
 	logins   *limit.Buckets[party] // of an account, that succeeded
+	failing  *limit.Buckets[party] // a client address: full where it has not failed lately
+	further  *limit.Buckets[party] // of a device, that succeeded beyond those of its account
 }
 
 func newAttempts(accountFailures, addressFailures int) *attempts {
 	return &attempts{
+		spareAccount: wider / 2 * accountFailures, spareAddress: wider / 2 * addressFailures,
+
 		devices:  limit.NewBuckets[party](accountFailures, accountEvery),
 		pairs:    limit.NewBuckets[party](accountFailures, accountEvery),
 		clients:  limit.NewBuckets[party](addressFailures, addressEvery),
 		accounts: limit.NewBuckets[party](wider*accountFailures, accountEvery/wider),
 		networks: limit.NewBuckets[party](wider*addressFailures, addressEvery/wider),
 		logins:   limit.NewBuckets[party](loginBurst, loginEvery),
+		failing:  limit.NewBuckets[party](1, failureFresh),
+		further:  limit.NewBuckets[party](deviceLoginBurst, deviceLoginEvery),
 	}
 }
 
@@ -103,20 +119,38 @@ func newAttempts(accountFailures, addressFailures int) *attempts {
 type bound struct {
 	table *limit.Buckets[party]
 	key   party
+	spare int // tokens that it leaves to others
 }
 
 // bounds returns those in which the failure of an attempt counts.
-func (t *attempts) bounds(a attempt) []bound {
+func (t *attempts) bounds(a attempt, now time.Time) []bound {
 	if a.known() {
-		return []bound{{t.devices, party{account: a.account, device: a.device.sum}}}
+		return []bound{{t.devices, a.client(), 0}}
 	}
-	network := limit.Network(a.remote)
-	return []bound{
-		{t.pairs, party{account: a.account, client: a.remote}},
-		{t.clients, party{client: a.remote}},
-		{t.accounts, party{account: a.account, client: network}},
-		{t.networks, party{client: network}},
+	all := []bound{
+		{t.pairs, party{account: a.account, client: a.remote}, 0},
+		{t.clients, party{client: a.remote}, 0},
 	}
+	if !a.remote.Is6() {
+		return all
+	}
+	network, spareAccount, spareAddress := limit.Network(a.remote), 0, 0
+	if t.failing.Wait(party{client: a.remote}, now) > 0 {
+		spareAccount, spareAddress = t.spareAccount, t.spareAddress
+	}
+	return append(all,
+		bound{t.accounts, party{account: a.account, client: network}, spareAccount},
+		bound{t.networks, party{client: network}, spareAddress})
+}
+
+// client returns the device of an attempt, as it is known for the account.
+func (a attempt) client() party { return party{account: a.account, device: a.device.sum} }
+
+// fresh reports whether an attempt is allowed, from an address that has not failed lately.
+func (t *attempts) fresh(a attempt, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failing.Wait(party{client: a.remote}, now) == 0 && t.allow(a, now) == nil
 }
 
 // spent reports whether the failures of a device of an account are used up.
@@ -130,7 +164,13 @@ func (t *attempts) spent(account [32]byte, d device, now time.Time) bool {
 func (t *attempts) admit(a attempt, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if wait := t.logins.Wait(party{account: a.account}, now); wait > 0 {
+	return t.allow(a, now)
+}
+
+// allow is admit. The caller holds mu.
+func (t *attempts) allow(a attempt, now time.Time) error {
+	wait := t.logins.Wait(party{account: a.account}, now)
+	if wait > 0 && (!a.known() || t.further.Wait(a.client(), now) > 0) {
 		return fault.Throttle("Too many logins; try again later", wait)
 	}
 	return t.check(a, now)
@@ -139,8 +179,8 @@ func (t *attempts) admit(a attempt, now time.Time) error {
 // check returns Throttled for an attempt that may not fail once more. The caller holds mu.
 func (t *attempts) check(a attempt, now time.Time) error {
 	var wait time.Duration
-	for _, b := range t.bounds(a) {
-		wait = max(wait, b.table.Wait(b.key, now))
+	for _, b := range t.bounds(a, now) {
+		wait = max(wait, b.table.WaitFor(b.key, now, b.spare+1))
 	}
 	if wait == 0 {
 		return nil
@@ -157,8 +197,11 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 	if err := t.check(a, now); err != nil {
 		return err
 	}
-	for _, b := range t.bounds(a) {
+	for _, b := range t.bounds(a, now) {
 		b.table.Take(b.key, now)
+	}
+	if !a.known() {
+		t.failing.Take(party{client: a.remote}, now)
 	}
 	return nil
 }
@@ -169,10 +212,17 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 func (t *attempts) succeed(a attempt, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.logins.Take(party{account: a.account}, now)
-	all := t.bounds(a)
+	if account := (party{account: a.account}); a.known() && t.logins.Wait(account, now) > 0 {
+		t.further.Take(a.client(), now)
+	} else {
+		t.logins.Take(account, now)
+	}
+	all := t.bounds(a, now)
 	for _, b := range all {
 		b.table.Refund(b.key)
+	}
+	if !a.known() {
+		t.failing.Refund(party{client: a.remote})
 	}
 	all[0].table.Forget(all[0].key)
 }
@@ -185,12 +235,14 @@ func (t *attempts) clear(account [32]byte) {
 	of := func(p party) bool { return p.account == account }
 	t.logins.Forget(party{account: account})
 	t.devices.ForgetFunc(of)
+	t.further.ForgetFunc(of)
 	t.accounts.ForgetFunc(of)
 	t.pairs.ForgetFunc(func(p party) bool {
 		if !of(p) {
 			return false
 		}
 		t.clients.Forget(party{client: p.client})
+		t.failing.Forget(party{client: p.client})
 		t.networks.Forget(party{client: limit.Network(p.client)})
 		return true
 	})

@@ -64,23 +64,25 @@ func TestService_Login_failuresElsewhere(t *testing.T) {
 	h.ok(h.try(porter, right, address(1000)))
 }
 
-// An IPv6 network has a bound of its own for an account, which fewer than 64 addresses do
-// not reach, and which no other network has to do with.
+// An IPv6 network has a bound of its own for an account, half of which is left to addresses
+// that have not failed lately, and which no other network has to do with.
 func TestService_Login_throttlesAccountInNetwork(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	h.fakeHashing()
 	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
-	for i := range access.Wider - 1 {
+	for i := range access.Wider / 2 {
 		h.exhaust(porter, inOneNetwork(i))
 	}
 	h.ok(h.try(porter, right, inOneNetwork(1000)))
-	h.exhaust(porter, inOneNetwork(access.Wider-1))
+	for i := range access.AccountBurst * access.Wider / 2 {
+		h.refused(h.try(porter, wrong, inOneNetwork(2000+i)), "Invalid credentials")
+	}
 	h.throttled(h.try(porter, right, inOneNetwork(1000)), access.AccountEvery/access.Wider)
 	h.refused(h.try(guest, wrong, inOneNetwork(1000)), "Invalid credentials")
 	h.ok(h.try(porter, right, address(1)))
 	h.clock.advance(access.AccountEvery / access.Wider)
-	h.ok(h.try(porter, right, inOneNetwork(1000)))
+	h.ok(h.try(porter, right, inOneNetwork(1001)))
 }
 
 func TestService_Login_throttlesSpellingsTogether(t *testing.T) {
@@ -122,7 +124,8 @@ func TestService_Login_throttlesAddress(t *testing.T) {
 	}
 }
 
-// An IPv6 network has a bound of its own, which fewer than 64 addresses do not reach.
+// An IPv6 network has a bound of its own. The addresses that have failed lately, however many,
+// leave half of it to others.
 func TestService_Login_throttlesNetwork(t *testing.T) {
 	h := open(t)
 	h.add(porter)
@@ -132,19 +135,24 @@ func TestService_Login_throttlesNetwork(t *testing.T) {
 		return netip.AddrFrom16([16]byte{0xfd, 1: 1, 13: byte(n >> 8), 14: byte(n), 15: 1})
 	}
 	n := 0
-	fail := func() error {
+	fail := func(from netip.Addr) error {
 		n++
-		return h.try(fmt.Sprintf("u%d@example.test", n), wrong, host(n/access.AddressBurst))
+		return h.try(fmt.Sprintf("u%d@example.test", n), wrong, from)
 	}
-	for range access.AddressBurst * (access.Wider - 1) {
-		h.refused(fail(), "Invalid credentials")
+	const half = access.AddressBurst * access.Wider / 2
+	for n := range half {
+		h.refused(fail(host(n/access.AddressBurst)), "Invalid credentials")
 	}
-	h.ok(h.try(porter, right, host(1000)))
-	for range access.AddressBurst {
-		h.refused(fail(), "Invalid credentials")
+	for n := range half {
+		h.refused(fail(host(2000+n)), "Invalid credentials")
+		h.throttled(fail(host(2000+n)), time.Duration(n+2)*access.AddressEvery/access.Wider)
 	}
-	h.throttled(h.try(porter, right, host(1001)), access.AddressEvery/access.Wider)
+	h.throttled(h.try(porter, right, host(1000)), access.AddressEvery/access.Wider)
 	h.ok(h.try(porter, right, address(1)))
+	h.clock.advance(access.AddressEvery / access.Wider)
+	h.ok(h.try(porter, right, host(1000)))
+	h.clock.advance(access.FailureFresh)
+	h.refused(fail(host(2000)), "Invalid credentials")
 }
 
 // addresses reads addresses; what is none becomes the invalid address.
@@ -286,8 +294,8 @@ func TestService_Login_deviceStays(t *testing.T) {
 	}
 }
 
-// Only a bounded number of devices is known for an account: the one that logged in least
-// recently is forgotten.
+// Only a bounded number of devices is known for an account. Beyond it one becomes known an
+// hour, for which the one that logged in least recently is forgotten.
 func TestService_Login_devicesBounded(t *testing.T) {
 	h := open(t)
 	h.add(porter)
@@ -298,9 +306,18 @@ func TestService_Login_devicesBounded(t *testing.T) {
 	second := h.device(porter, address(2))
 	h.clock.advance(time.Minute)
 	h.ok(h.tryOn(porter, right, first))
-	for i := range site.MaxLoginDevices - 1 {
+	for i := range site.MaxLoginDevices - 2 {
 		h.clock.advance(time.Minute)
 		h.ok(h.try(porter, right, address(100+i)))
+	}
+	h.clock.advance(59 * time.Minute)
+	if h.knows(porter, h.device(porter, address(3))) {
+		t.Error("one more device is known within an hour")
+	}
+	h.clock.advance(time.Minute)
+	third := h.device(porter, address(4))
+	if !h.knows(porter, third) {
+		t.Error("no new device is known after an hour")
 	}
 	if h.knows(porter, second) || !h.knows(porter, first) {
 		t.Error("the wrong device is forgotten")
@@ -372,7 +389,7 @@ func TestService_Login_successKeepsAddress(t *testing.T) {
 }
 
 // Logins that succeed have a bound, because each is a record in the journal; they are
-// no matter of other accounts.
+// no matter of other accounts, and leave some to a known device.
 func TestService_Login_boundsSuccess(t *testing.T) {
 	h := open(t)
 	h.add(porter)
@@ -380,10 +397,15 @@ func TestService_Login_boundsSuccess(t *testing.T) {
 	h.fakeHashing()
 	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
 	h.ok(h.SetPassword(context.Background(), admin(), guest, right))
-	for i := range access.LoginBurst {
-		h.ok(h.try(porter, right, address(i)))
+	mine := h.device(porter, address(1))
+	for i := range access.LoginBurst - 1 {
+		h.ok(h.try(porter, right, address(i%100)))
 	}
 	h.throttled(h.try(porter, right, address(1)), access.LoginEvery)
+	for range access.DeviceLogins {
+		h.ok(h.tryOn(porter, right, mine))
+	}
+	h.throttled(h.tryOn(porter, right, mine), access.LoginEvery)
 	h.ok(h.try(guest, right, address(1)))
 	h.clock.advance(access.LoginEvery)
 	h.ok(h.try(porter, right, address(1)))

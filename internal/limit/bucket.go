@@ -49,13 +49,16 @@ const setBack = time.Hour
 // Wait returns how long it takes until the bucket of key holds a token; zero when it
 // holds one now. An empty bucket never takes longer than that to fill, even if the clock
 // was set back.
-func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration {
+func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration { return b.WaitFor(key, now, 1) }
+
+// WaitFor is Wait for several tokens, at most as many as a bucket holds.
+func (b *Buckets[K]) WaitFor(key K, now time.Time, tokens int) time.Duration {
 	bucket := b.buckets[key]
 	if most := bucket.lag(now, b.rate); bucket.full.Sub(now) > most+b.rate.Every+setBack {
 		bucket.full = now.Add(most)
 		b.buckets[key] = bucket
 	}
-	return bucket.Wait(now, b.rate)
+	return max(bucket.lag(now, b.rate)-time.Duration(b.rate.Burst-tokens)*b.rate.Every, 0)
 }
 
 // Take takes a token out of the bucket of key. A table that is full forgets another

@@ -21,7 +21,7 @@ const mostPaused = 100 * time.Millisecond
 // however much those send. Safe for concurrent use.
 type Queue[K comparable] struct {
 	order Order
-	room  func(path []K) int
+	room  func(level int, key K) int
 
 	mu   sync.Mutex // mu guards everything below
 	free int
@@ -44,10 +44,11 @@ const (
 )
 
 // NewQueue returns a queue of that many slots; fewer than 1 count as 1. room returns how
-// many may wait in the flow that a path names, 0 for any number; nil: any number everywhere.
-func NewQueue[K comparable](slots int, order Order, room func(path []K) int) *Queue[K] {
+// many may wait in the flow of a key at a level of the paths, 0 for any number; nil: any
+// number everywhere.
+func NewQueue[K comparable](slots int, order Order, room func(level int, key K) int) *Queue[K] {
 	if room == nil {
-		room = func([]K) int { return 0 }
+		room = func(int, K) int { return 0 }
 	}
 	return &Queue[K]{order: order, room: room, free: max(1, slots)}
 }
@@ -206,7 +207,7 @@ func (w *Waiter[K]) remove(served bool) {
 func (q *Queue[K]) makeRoom(path []K) bool {
 	flows := q.top.along(path)
 	for level := len(flows); level > 0; level-- {
-		f, room := flows[level-1], q.room(path[:level])
+		f, room := flows[level-1], q.room(level-1, path[level-1])
 		if room > 0 && f.waiting >= room && (level == len(path) || !f.evict(path[level:])) {
 			return false
 		}

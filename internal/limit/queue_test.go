@@ -54,8 +54,8 @@ func (l *line) serve() []string {
 	}
 }
 
-func newLine(t *testing.T, order limit.Order, room func([]string) int) *line {
-	return &line{Queue: limit.NewQueue(1, order, room), t: t}
+func newLine(t *testing.T, order limit.Order) *line {
+	return &line{Queue: limit.NewQueue[string](1, order, nil), t: t}
 }
 
 // No flow waits for more than one turn of each other flow, at any level, however many
@@ -64,7 +64,7 @@ func TestQueue_oneTurnOfEachOther(t *testing.T) {
 	for _, order := range []limit.Order{limit.OldestFirst, limit.NewestFirst} {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, 6))
-			l := newLine(t, order, nil)
+			l := newLine(t, order)
 			l.come("first", "x", "x", "x")
 			defer l.serve()
 			synctest.Wait()
@@ -123,7 +123,7 @@ func TestQueue_order(t *testing.T) {
 		limit.OldestFirst: "[first a1 b1 a2 a3]", limit.NewestFirst: "[first a3 b1 a2 a1]",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLine(t, order, nil)
+			l := newLine(t, order)
 			l.come("first", "x")
 			for _, name := range []string{"a1", "a2", "b1", "a3"} {
 				l.come(name, name[:1])
@@ -138,7 +138,7 @@ func TestQueue_order(t *testing.T) {
 // A full flow has room for a newcomer that leaves the largest within it no smaller than its
 // own; the newest of that goes. Others are refused.
 func TestQueue_room(t *testing.T) {
-	room := func(path []string) int { return []int{6, 0, 4}[len(path)-1] }
+	room := func(level int, _ string) int { return []int{6, 0, 4}[level] }
 	l := limit.NewQueue(1, limit.OldestFirst, room)
 	join := func(network, client string) (evicted func() bool, err error) {
 		w, err := l.Join("lane", network, client)
@@ -263,4 +263,16 @@ func TestQueue_Pause(t *testing.T) {
 		expect(1110 * time.Millisecond)
 		q.Resume()
 	})
+}
+
+func BenchmarkQueue_Enter(b *testing.B) {
+	q := limit.NewQueue(1, limit.OldestFirst, func(int, string) int { return 64 })
+	b.ReportAllocs()
+	for b.Loop() {
+		leave, err := q.Enter(b.Context(), "class", "one", "part")
+		if err != nil {
+			b.Fatal(err)
+		}
+		leave()
+	}
 }

@@ -2,46 +2,66 @@ package limit
 
 import "sync"
 
-// Quota bounds how much of something is open at once, in all and by holder. Safe for
+// Quota bounds what is open at once, by a path of keys: a class first, then ever smaller
+// holders within it. A holder without a room of its own may have as many as are left free
+// beside it: one alone has half of its class, and n have an (n+1)th each. So there is a place
+// for one more while fewer hold a place than there are, and none is ever taken back. Safe for
 // concurrent use.
 type Quota[K comparable] struct {
-	total, each int
+	room func(level int, key K) int
 
-	mu   sync.Mutex // mu guards what follows
-	open int
-	by   map[K]int
+	mu   sync.Mutex // mu guards open
+	open map[holder[K]]int
 }
 
-// NewQuota returns a quota of total, of which one holder has at most each.
-func NewQuota[K comparable](total, each int) *Quota[K] {
-	return &Quota[K]{total: total, each: each, by: make(map[K]int)}
+// holder is a key at a level of the paths. It is within one other holder alone.
+type holder[K comparable] struct {
+	level int
+	key   K
 }
 
-// Enter counts one in for a holder, and reports whether there was room.
-func (q *Quota[K]) Enter(holder K) bool {
+// NewQuota returns a quota. room returns how many may be open for a key at a level of the
+// paths, 0 for as many as are left free beside them; a class has a room.
+func NewQuota[K comparable](room func(level int, key K) int) *Quota[K] {
+	return &Quota[K]{room: room, open: make(map[holder[K]]int)}
+}
+
+// Enter counts one in for a path, and reports whether there was room.
+func (q *Quota[K]) Enter(path ...K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open >= q.total || q.by[holder] >= q.each {
-		return false
+	free := 0
+	for level, key := range path {
+		open, room := q.open[holder[K]{level, key}], q.room(level, key)
+		if room == 0 {
+			room = free
+		}
+		if open >= room {
+			return false
+		}
+		free = room - open
 	}
-	q.open++
-	q.by[holder]++
+	for level, key := range path {
+		q.open[holder[K]{level, key}]++
+	}
 	return true
 }
 
 // Leave counts one out that Enter counted in.
-func (q *Quota[K]) Leave(holder K) {
+func (q *Quota[K]) Leave(path ...K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open--
-	if q.by[holder]--; q.by[holder] == 0 {
-		delete(q.by, holder)
+	for level, key := range path {
+		at := holder[K]{level, key}
+		if q.open[at]--; q.open[at] == 0 {
+			delete(q.open, at)
+		}
 	}
 }
 
-// Open returns how many are open.
-func (q *Quota[K]) Open() int {
+// Open returns how many are open for a class.
+func (q *Quota[K]) Open(class K) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.open
+	return q.open[holder[K]{0, class}]
 }

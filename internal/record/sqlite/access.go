@@ -104,15 +104,16 @@ func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, from, to s
 	})
 }
 
-// AddSession keeps a new session and its device.
+// AddSession keeps a new session and its device, if that is not zero.
 func (db *DB) AddSession(ctx context.Context, s site.Session, device [32]byte, r site.Record) error {
 	return db.change(ctx, false, func(t *transaction) error {
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote, client, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote, s.Client, toMillis(s.Used.Time))
-		if err == nil {
-			_, err = t.exec(`INSERT INTO login_device (account, sum, until) VALUES (?, ?, ?)
-				ON CONFLICT (account, sum) DO UPDATE SET until = excluded.until`, string(s.Account), device[:], toMillis(s.Expires.Time))
+		if err != nil || device == ([32]byte{}) {
+			return err
 		}
+		_, err = t.exec(`INSERT INTO login_device (account, sum, until) VALUES (?, ?, ?)
+			ON CONFLICT (account, sum) DO UPDATE SET until = excluded.until`, string(s.Account), device[:], toMillis(s.Expires.Time))
 		if err == nil { // the newest devices of the account are kept
 			_, err = t.exec(`DELETE FROM login_device WHERE account = ?1 AND sum NOT IN
 				(SELECT sum FROM login_device WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`, string(s.Account), site.MaxLoginDevices)

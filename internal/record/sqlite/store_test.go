@@ -156,7 +156,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
 		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, [32]byte{}, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, [32]byte{}, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, [32]byte{3}, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20), site.Uses{}),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, nil, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),

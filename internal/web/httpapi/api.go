@@ -17,9 +17,8 @@ import (
 type Access interface {
 	// Login makes a session. Errors: Unauthenticated, Throttled, Unavailable.
 	Login(ctx context.Context, email string, password site.Secret, from access.Client) (access.Tokens, error)
-	// KnownDevice returns the account of that e-mail address, if the device that shows that
-	// secret is known for it, else "". Quick.
-	KnownDevice(email string, shown site.Secret) site.AccountID
+	// Recognise returns what is known of the client of a login. Quick.
+	Recognise(email string, from access.Client) access.Recognised
 	// Refresh returns a new access token. Errors: Unauthenticated.
 	Refresh(ctx context.Context, refresh site.Secret) (site.Secret, error)
 	// Authenticate returns who holds an access token or an integration token. Quick.

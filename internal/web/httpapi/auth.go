@@ -29,14 +29,22 @@ type tokenPair struct {
 	RefreshToken string `json:"refreshToken,omitempty"`
 }
 
-// byDevice returns the account that a login is for, if it shows a device known for it.
-func (a *API) byDevice(r *kit.Request) site.AccountID {
-	email, _ := r.Text("email")
-	return a.Access.KnownDevice(email, r.Only(kit.DeviceCookie(a.Gateway)))
+// byDevice returns who logs in: an account, if a device shows its secret that is known for it.
+func (a *API) byDevice(r *kit.Request) kit.Known {
+	given, err := r.Need("email", "password")
+	if err != nil {
+		return kit.Known{}
+	}
+	return kit.Known(a.Access.Recognise(given[0], a.client(r)))
+}
+
+// client returns what a login knows of its client.
+func (a *API) client(r *kit.Request) access.Client {
+	return access.Client{Remote: r.Remote(), Device: r.Only(kit.DeviceCookie(a.Gateway)), Name: r.Client()}
 }
 
 // byToken returns the account of the refresh token in the body or, without one, of the bearer.
-func (a *API) byToken(r *kit.Request) site.AccountID {
+func (a *API) byToken(r *kit.Request) kit.Known {
 	verify := a.Access.RefreshToRevoke
 	text, _ := r.Text(refreshToken)
 	token := site.Secret(text)
@@ -45,7 +53,7 @@ func (a *API) byToken(r *kit.Request) site.AccountID {
 		token, _ = r.Token()
 	}
 	actor, _ := verify(token)
-	return actor.Account
+	return kit.Known{Account: actor.Account}
 }
 
 // login creates a session for an e-mail address and a password.
@@ -66,13 +74,11 @@ func (a *API) logIn(x *kit.Exchange) (access.Tokens, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
 	defer cancel()
-	cookie := kit.DeviceCookie(a.Gateway)
-	from := access.Client{Remote: x.Req.Remote(), Device: x.Req.Only(cookie), Name: x.Req.Client()}
 	tokens, err := kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
-		return a.Access.Login(ctx, given[0], site.Secret(given[1]), from)
+		return a.Access.Login(ctx, given[0], site.Secret(given[1]), a.client(&x.Req))
 	})
 	if err == nil {
-		x.SetCookie(cookie, tokens.Device, cookieLife)
+		x.SetCookie(kit.DeviceCookie(a.Gateway), tokens.Device, cookieLife)
 	}
 	return tokens, err
 }

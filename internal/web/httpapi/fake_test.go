@@ -90,11 +90,11 @@ func (f *fakeAccess) Login(_ context.Context, mail string, pass site.Secret, fro
 	return access.Tokens{Access: accessToken, Refresh: refreshToken, Cookie: sessionCookie, Device: deviceSecret}, nil
 }
 
-func (f *fakeAccess) KnownDevice(_ string, shown site.Secret) site.AccountID {
-	if shown == deviceSecret {
-		return account
+func (f *fakeAccess) Recognise(_ string, from access.Client) access.Recognised {
+	if from.Device == deviceSecret {
+		return access.Recognised{Account: account, Device: deviceSecret}
 	}
-	return ""
+	return access.Recognised{}
 }
 
 func (f *fakeAccess) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {

@@ -57,15 +57,15 @@ type Exchange struct {
 	broken  bool        // the answer is not whole
 	facts   []slog.Attr // more for the log
 
-	conn    *Conn          // without a [net.Conn] where the request came on no connection of ours
-	slot    limit.Slot     // among the requests in flight
-	working bool           // the gateway works on it
-	counted *caller        // in the quota of changes; nil: it is not
-	known   site.AccountID // as the route found it; empty: it found none
-	urgent  bool           // it opens a door: handshakes and turns wait for it
-	stream  bool           // its answer lasts
-	turn    *turn          // nil: it had none
-	heard   time.Time      // when the end of its client has arrived, if the client had gone before; zero: it has
+	conn    *Conn      // without a [net.Conn] where the request came on no connection of ours
+	slot    limit.Slot // among the requests in flight
+	working bool       // the gateway works on it
+	counted *callers   // in the quota of changes; nil: it is not
+	known   Known      // as the route found it
+	urgent  bool       // it opens a door: handshakes and turns wait for it
+	stream  bool       // its answer lasts
+	turn    *turn      // nil: it had none
+	heard   time.Time  // when the end of its client has arrived, if the client had gone before; zero: it has
 }
 
 // begin sets what every response carries. Cache-Control is everywhere, because nearly

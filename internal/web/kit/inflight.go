@@ -6,17 +6,17 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/limit"
 )
 
 const (
 	// MaxRequests bounds the requests in flight on all listeners, except streams, which
 	// have a bound of their own. Each may hold a header and a body of 16 KiB.
 	MaxRequests = 256
-	// maxWorking bounds those of one caller that change something and are being worked on or
-	// wait for that, except doors: while the disk does not answer, each lasts for seconds.
-	maxWorking = MaxRequests / 8
-	// doorPlaces is how many of all are for doors alone, and for what changes nothing.
-	doorPlaces = MaxRequests / 8
+	// strangerPlaces, accountPlaces and adminPlaces bound those of each class that change
+	// something and are being worked on or wait for that, except doors: while the disk does not
+	// answer, each lasts for seconds. Users of this machine are administrators there.
+	strangerPlaces, accountPlaces, adminPlaces = MaxRequests / 2, MaxRequests / 4, MaxRequests / 8
 	// requestRetry is when a client may retry that was refused because all requests are
 	// being worked on.
 	requestRetry = time.Second
@@ -44,11 +44,25 @@ func (x *Exchange) crowded() error {
 	return fault.Throttle("Too many requests at once", requestRetry)
 }
 
+// newChanges returns the quota of the requests in flight that change something. An eighth of
+// all is left for doors, and for what changes nothing.
+func newChanges() *limit.Quota[caller] {
+	return limit.NewQuota(func(level int, who caller) int {
+		if level > 0 {
+			return 0
+		}
+		return [...]int{strangers: strangerPlaces, accounts: accountPlaces, administrators: adminPlaces}[who.class]
+	})
+}
+
 // change marks the request as one that changes something, unless its caller has too many of
 // them in flight.
 func (x *Exchange) change() error {
-	who := x.caller()
-	if !x.kit.changes.Enter(who) {
+	who := x.path()
+	if who.keys[0].class == users {
+		who.keys[0].class = administrators
+	}
+	if !x.kit.changes.Enter(who.keys[:who.depth]...) {
 		return x.crowded()
 	}
 	x.counted = &who
@@ -113,7 +127,7 @@ func (x *Exchange) calm() {
 func (x *Exchange) leave() {
 	x.calm()
 	if x.counted != nil {
-		x.kit.changes.Leave(*x.counted)
+		x.kit.changes.Leave(x.counted.keys[:x.counted.depth]...)
 	}
 	if x.turn == nil {
 		x.beginTurn(func() {})

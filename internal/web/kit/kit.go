@@ -11,7 +11,6 @@ import (
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
-	"gatehouse/internal/site"
 )
 
 // Config is what a [Kit] needs; Metrics and Logger are required.
@@ -37,13 +36,11 @@ type Kit struct {
 
 	crossOrigin *http.CrossOriginProtection
 
-	turns    *limit.Queue[caller]         // of the requests whose answers are computed
-	requests *limit.Pool                  // the requests in flight
-	changes  *limit.Quota[caller]         // the requests in flight that change something, except doors
-	streams  *limit.Quota[site.AccountID] // the open streams of accounts
-	admins   *limit.Quota[site.AccountID] // those of administrators, on the admin API
-	local    *limit.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
-	lines    *rate.Limiter                // what the streams of accounts send of what happens
+	turns    *limit.Queue[caller] // of the requests whose answers are computed
+	requests *limit.Pool          // the requests in flight
+	changes  *limit.Quota[caller] // the requests in flight that change something, except doors
+	streams  *limit.Quota[caller] // the open streams
+	lines    *rate.Limiter        // what the streams of accounts send of what happens
 
 	adminLines *rate.Limiter // what those of administrators send of it
 	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
@@ -61,13 +58,11 @@ func New(cfg Config) *Kit {
 		adminLines:  rate.NewLimiter(linesPerSecond, lineBurst),
 		turns:       newTurns(runtime.GOMAXPROCS(0)),
 		requests:    limit.NewPool(limit.Limits{Total: MaxRequests}),
-		changes:     limit.NewQuota[caller](MaxRequests-doorPlaces, maxWorking),
-		streams:     limit.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
-		admins:      limit.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
-		local:       limit.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
+		changes:     newChanges(),
+		streams:     newStreams(),
 		errorLog:    rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
 	}
-	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })
+	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open(caller{class: accounts})) })
 	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })
 	return k
 }

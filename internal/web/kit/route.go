@@ -27,16 +27,22 @@ type Route struct {
 	Guard   Guard  // nil: the route is public
 	Serve   Handler
 
-	// Known returns the account behind what a request without a guard shows in its body or a
-	// cookie, "" for none; nil: it is not asked. Such a request has its turn among those of the
-	// account. Quick.
-	Known func(*Request) site.AccountID
+	// Known returns who sends a request without a guard, by its body or a cookie; nil: a
+	// stranger. Quick.
+	Known func(*Request) Known
 
 	Door    bool       // it opens a door: the turns of other requests and handshakes wait for it
 	JSON    bool       // it reads a JSON object; other bodies are discarded
 	Upload  bool       // its handler reads the body itself, with [Exchange.Receive]
 	MaxBody int64      // the largest body in bytes; 0: 16 KiB
 	Level   slog.Level // of the log line of a 200; the zero Level is info
+}
+
+// Known is who sends a request without a guard.
+type Known struct {
+	Account site.AccountID // among whose requests it has its turn; empty: it is a stranger's
+	Device  string         // among its devices; empty: it is not known by that
+	Fresh   bool           // it is the login of a stranger whose address has not failed lately
 }
 
 // resource is one pattern with the routes of its methods.

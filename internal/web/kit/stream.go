@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/fault"
-	"gatehouse/internal/site"
+	"gatehouse/internal/limit"
 )
 
 const (
@@ -80,18 +80,17 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	if _, err := x.receive(MaxBody); err != nil {
 		return err
 	}
-	quota, lines, account := x.kit.streams, x.kit.lines, x.Req.Actor.Account
-	switch {
-	case account == "":
-		quota, lines, account = x.kit.local, x.kit.adminLines, site.AccountID(x.Req.Actor.Name)
-	case x.Req.Actor.Origin == site.Admin:
-		quota, lines = x.kit.admins, x.kit.adminLines
-	}
-	if !quota.Enter(account) {
+	path := x.path()
+	who := path.keys[:2]
+	if !x.kit.streams.Enter(who...) {
 		x.Refused("event-streams")
 		return fault.Throttle("Too many streams are open", streamRetry)
 	}
-	defer quota.Leave(account)
+	defer x.kit.streams.Leave(who...)
+	lines := x.kit.adminLines
+	if who[0].class == accounts {
+		lines = x.kit.lines
+	}
 	x.work()
 	x.stream = true
 	x.slot.Leave() // it is no longer counted among the requests in flight
@@ -108,6 +107,17 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	err := run(s)
 	defer x.Extend(WriteTimeout) // for the end of the response
 	return s.end(err)
+}
+
+// newStreams returns the quota of open streams.
+func newStreams() *limit.Quota[caller] {
+	return limit.NewQuota(func(level int, who caller) int {
+		of := [2][users + 1]int{
+			{accounts: MaxStreams, administrators: maxAdminStreams, users: maxAdminStreams},
+			{accounts: MaxStreamsPerAccount, administrators: MaxStreamsPerAccount, users: maxUserStreams},
+		}
+		return of[level][who.class]
+	})
 }
 
 // end ends a stream whose run has returned err.

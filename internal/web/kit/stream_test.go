@@ -22,7 +22,9 @@ func TestExchange_Follow_quotas(t *testing.T) { synctest.Test(t, expectQuotas) }
 func expectQuotas(t *testing.T) {
 	k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
 	open := func(account site.AccountID, origin site.Origin, within func()) (status int) {
-		guard := func(*kit.Exchange) (site.Actor, error) { return site.Actor{Account: account, Origin: origin}, nil }
+		guard := func(*kit.Exchange) (site.Actor, error) {
+			return site.Actor{Account: account, Origin: origin, Name: "uid 0 (root)"}, nil
+		}
 		follow := func(x *kit.Exchange) error {
 			return x.Follow(kit.Lines(), nil, func(*kit.Stream) error { within(); return nil })
 		}
@@ -66,7 +68,8 @@ func TestStream_Wait_rate(t *testing.T) {
 		var open sync.WaitGroup
 		var sent [3]int
 		for i := range sent {
-			route := kit.Route{Method: http.MethodGet, Pattern: "/", Serve: func(x *kit.Exchange) error {
+			guard := func(*kit.Exchange) (site.Actor, error) { return site.Actor{Name: "uid 0 (root)"}, nil }
+			route := kit.Route{Method: http.MethodGet, Pattern: "/", Guard: guard, Serve: func(x *kit.Exchange) error {
 				return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
 					always := make(chan struct{})
 					close(always)

@@ -1,7 +1,9 @@
 package kit
 
 import (
+	"cmp"
 	"errors"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -18,17 +20,20 @@ const mostTurn, briefTurn = 100 * time.Millisecond, 10 * time.Millisecond
 // network with most is refused, so that a network has its turn while fewer than 64 others try.
 const waitingStrangers = 64
 
-// caller has turns at the processor: a class of callers (without a name), or one of it.
+// caller has turns at the processor, and places for its changes: a class of callers, one of
+// it, or a part of that.
 type caller struct {
 	class class
-	name  string
+	name  string     // of one of a class, but for strangers
+	fresh bool       // it is the logins of a network whose addresses have not failed lately
+	from  netip.Addr // a network, or an address of a network of strangers
 }
 
 // class is a group of callers.
 type class uint8
 
 const (
-	strangers      class = iota // by network; they have shown no valid token
+	strangers      class = iota // by network, then by address; they have shown no valid token
 	accounts                    // integration tokens among them
 	administrators              // accounts on the admin API
 	users                       // those of this machine, on the admin socket
@@ -37,27 +42,53 @@ const (
 // newTurns returns the queue for turns: as many at once as there are processors, but for one
 // that stays free for doors.
 func newTurns(processors int) *limit.Queue[caller] {
-	return limit.NewQueue(processors-1, limit.OldestFirst, func(path []caller) int {
-		if len(path) == 1 && path[0].class == strangers {
+	return limit.NewQueue(processors-1, limit.OldestFirst, func(level int, who caller) int {
+		if level == 0 && who.class == strangers {
 			return waitingStrangers
 		}
 		return 0
 	})
 }
 
-// caller returns whose turn a request needs.
-func (x *Exchange) caller() caller {
+// class returns the class of the caller.
+func (x *Exchange) class() class {
 	switch by := x.Req.Actor; {
 	case by.Account != "" && by.Origin == site.Admin:
-		return caller{administrators, string(by.Account)}
-	case by.Account != "":
-		return caller{accounts, string(by.Account)}
+		return administrators
+	case by.Account != "", x.known.Account != "":
+		return accounts
 	case by.Name != "":
-		return caller{users, by.Name}
-	case x.known != "":
-		return caller{accounts, string(x.known)}
+		return users
 	}
-	return caller{strangers, limit.Network(x.Req.Remote()).String()}
+	return strangers
+}
+
+// callers is a path of callers, each within the one before.
+type callers struct {
+	keys  [4]caller
+	depth int
+}
+
+// path returns whose turn a request needs. Within an account the networks of its clients have
+// turns, and its known devices. Within a network of strangers the logins from addresses that
+// have not failed lately have turns beside all else, so that no address that fails keeps
+// another from logging in, however many there are.
+func (x *Exchange) path() callers {
+	class, address := x.class(), x.Req.Remote()
+	one := caller{class: class, name: cmp.Or(string(x.Req.Actor.Account), string(x.known.Account), x.Req.Actor.Name)}
+	part := one
+	part.from = limit.Network(address)
+	switch {
+	case class == strangers:
+		fresh, client := part, part
+		fresh.fresh, client.fresh, client.from = x.known.Fresh, x.known.Fresh, address
+		return callers{[4]caller{{class: class}, part, fresh, client}, 4}
+	case x.known.Device != "":
+		part.name += x.known.Device
+	case class == users:
+		return callers{[4]caller{{class: class}, one}, 2}
+	}
+	return callers{[4]caller{{class: class}, one, part}, 3}
 }
 
 // turn is a slot of a request among those whose answers are computed and written. The
@@ -74,7 +105,7 @@ func (x *Exchange) beginTurn(leave func()) {
 	t := &turn{x: x, leave: leave}
 	x.hold()
 	most := mostTurn
-	if !x.stream && (x.working || x.caller().class == strangers) {
+	if !x.stream && (x.working || x.class() == strangers) {
 		most = briefTurn
 	}
 	t.limit = time.AfterFunc(most, t.release)
@@ -107,8 +138,8 @@ func (x *Exchange) awaitTurn() error {
 	if x.turn != nil && (!x.stream || !x.turn.over.Load()) {
 		return nil
 	}
-	who := x.caller()
-	leave, err := x.kit.turns.EnterLate(x.Req.Context(), caller{class: who.class}, who)
+	path := x.path()
+	leave, err := x.kit.turns.EnterLate(x.Req.Context(), path.keys[:path.depth]...)
 	switch {
 	case errors.Is(err, limit.ErrFull):
 		return x.crowded()

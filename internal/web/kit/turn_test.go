@@ -67,11 +67,17 @@ func newDesk() *desk {
 				return nil
 			})
 		}},
-		{Method: http.MethodPost, Pattern: "/change", Known: func(r *kit.Request) site.AccountID {
-			return site.AccountID(r.Header.Get("Account"))
+		{Method: http.MethodPost, Pattern: "/change", Known: func(r *kit.Request) kit.Known {
+			return kit.Known{Account: site.AccountID(r.Header.Get("Account")), Device: r.Header.Get("Device"), Fresh: r.Header.Get("Fresh") != ""}
 		}, Serve: func(x *kit.Exchange) error {
 			<-d.door
 			d.note("change of " + x.Req.Header.Get("Account"))
+			return x.Encode(http.StatusOK, 1)
+		}},
+		{Method: http.MethodPost, Pattern: "/admin", Guard: func(x *kit.Exchange) (site.Actor, error) {
+			return site.Actor{Account: site.AccountID(x.Req.Header.Get("Account")), Name: "uid 0 (root)", Origin: site.Admin}, nil
+		}, Serve: func(x *kit.Exchange) error {
+			<-d.door
 			return x.Encode(http.StatusOK, 1)
 		}},
 		{Method: http.MethodPost, Pattern: "/door", Guard: guard, Door: true, Serve: func(x *kit.Exchange) error {
@@ -98,10 +104,13 @@ func (d *desk) note(who string) {
 }
 
 // ask sends a request of an account, "" for none, and waits until nothing moves.
-func (d *desk) ask(method, path, account string) *httptest.ResponseRecorder {
+func (d *desk) ask(method, path, account string, headers ...string) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
 	req := httptest.NewRequestWithContext(context.Background(), method, path, http.NoBody)
 	req.Header.Set("Account", account)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	d.all.Go(func() { d.handler.ServeHTTP(out, req) })
 	synctest.Wait()
 	return out
@@ -212,21 +221,23 @@ func TestExchange_turnOfStranger(t *testing.T) {
 }
 
 // One account that ended a session again and again, while the disk did not answer, had every
-// request that the gateway works on, and the doors of others were refused.
+// request that the gateway works on, and the doors of others were refused. Its devices do not
+// keep each other from theirs.
 func TestRoute_changesOfOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		for range 32 {
+		for range 22 {
 			d.ask(http.MethodPost, "/change", "greedy")
 			time.Sleep(11 * time.Millisecond)
 		}
 		refused := d.ask(http.MethodPost, "/change", "greedy")
+		device := d.ask(http.MethodPost, "/change", "greedy", "Device", "another")
 		other := d.ask(http.MethodPost, "/change", "other")
 		door := d.ask(http.MethodPost, "/door", "greedy")
 		close(d.door)
 		d.all.Wait()
-		if refused.Code != http.StatusTooManyRequests || other.Code != http.StatusOK || door.Code != http.StatusOK {
-			t.Errorf("one more change %d, that of another %d, a door %d", refused.Code, other.Code, door.Code)
+		if refused.Code != http.StatusTooManyRequests || device.Code != http.StatusOK || other.Code != http.StatusOK || door.Code != http.StatusOK {
+			t.Errorf("one more change %d, that of another device %d, of another account %d, a door %d", refused.Code, device.Code, other.Code, door.Code)
 		}
 		again := d.ask(http.MethodPost, "/change", "greedy")
 		if d.all.Wait(); again.Code != http.StatusOK {
@@ -262,6 +273,64 @@ func TestExchange_turnsOfManyStrangers(t *testing.T) {
 		}
 		if unknown.Code != http.StatusOK || known.Code != http.StatusOK || served != 63 {
 			t.Errorf("a network of its own %d, a known one %d, %d of the others", unknown.Code, known.Code, served)
+		}
+	})
+}
+
+// Of strangers in many networks, of accounts and of administrators, as many as can be while no
+// change ends, none keeps those of another class from theirs, or a door.
+func TestRoute_changesOfClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		flood := func(path, account string) {
+			for n := range 300 {
+				req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, http.NoBody)
+				req.RemoteAddr = fmt.Sprintf("198.51.100.%d:1", n%200)
+				if account != "" {
+					req.Header.Set("Account", fmt.Sprint(account, n))
+				}
+				d.all.Go(func() { d.handler.ServeHTTP(httptest.NewRecorder(), req) })
+				synctest.Wait()
+				time.Sleep(11 * time.Millisecond) // its turn is over
+			}
+		}
+		flood("/change", "")
+		known := d.ask(http.MethodPost, "/change", "known")
+		flood("/change", "account")
+		administrator, root := d.ask(http.MethodPost, "/admin", "ada"), d.ask(http.MethodPost, "/admin", "")
+		flood("/admin", "administrator")
+		door := d.ask(http.MethodPost, "/door", "owner")
+		close(d.door)
+		d.all.Wait()
+		for name, answer := range map[string]*httptest.ResponseRecorder{"an account": known, "an administrator": administrator, "root": root, "a door": door} {
+			if answer.Code != http.StatusOK {
+				t.Errorf("%s: %d", name, answer.Code)
+			}
+		}
+	})
+}
+
+// Of 200 addresses of one network that have failed, none keeps another from logging in.
+func TestExchange_turnsOfOneNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.ask(http.MethodPost, "/door", "owner")
+		from := func(address, fresh string) *httptest.ResponseRecorder {
+			out, req := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/change", http.NoBody)
+			req.RemoteAddr = "[" + address + "]:1"
+			req.Header.Set("Fresh", fresh)
+			d.all.Go(func() { d.handler.ServeHTTP(out, req) })
+			synctest.Wait()
+			return out
+		}
+		for n := range 200 {
+			from(fmt.Sprintf("2001:db8::1:%x", n), "")
+		}
+		newcomer, another := from("2001:db8::2", "yes"), from("192.0.2.1", "")
+		close(d.door)
+		d.all.Wait()
+		if newcomer.Code != http.StatusOK || another.Code != http.StatusOK {
+			t.Errorf("a newcomer %d, another network %d", newcomer.Code, another.Code)
 		}
 	})
 }
