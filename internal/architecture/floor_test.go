@@ -49,7 +49,7 @@ func arrows() map[string][]string {
 		"internal/access/setup":        {"internal/access/amend"},
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/board/machine":       {"internal/board/durable"},
-		"internal/board/slot":          {"internal/board/durable"},
+		"internal/board/slot":          {"internal/board/boottime", "internal/board/durable"},
 		"internal/board/updates":       {"internal/board/slot"},
 		"internal/cloud/homeassistant": {"internal/cloud/mqttclient"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},

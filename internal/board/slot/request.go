@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/boottime"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -63,9 +65,7 @@ func (e Exchange) sinceStart() int64 {
 	if e.uptime != nil {
 		return e.uptime()
 	}
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
-	return int64(now.Sec)                            //nolint:unconvert // 32 bits wide on some boards
+	return int64(boottime.Now() / time.Second)
 }
 
 // The forms of an id and of a sum.

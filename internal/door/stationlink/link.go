@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/board/boottime"
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/health"
@@ -108,7 +109,7 @@ type Link struct {
 func New(presence Presence, conditions *health.Registry, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, health: conditions, metrics: metrics, log: log,
-		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, began: bootTime(), live: make(map[site.StationID]*wire),
+		noise: systemlog.NewLimiter(log, time.Second, 10), clock: boottime.Now, began: boottime.Now(), live: make(map[site.StationID]*wire),
 		before: make(map[site.StationID]reading), orphans: make(map[site.CommandID]*call),
 		events:   make(map[site.StationID]*systemlog.Limiter),
 		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },

@@ -1,10 +1,6 @@
 package stationlink
 
-import (
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // The bounds of what is kept of a connection's reports (contract, section 2).
 const (
@@ -16,14 +12,6 @@ const (
 	// spacing is how far apart the readings are that are kept: at most nine.
 	spacing = memory / 8
 )
-
-// bootTime reads a monotonic clock that continues while the machine sleeps, as a
-// station's uptime does. Go's own monotonic time stops meanwhile.
-func bootTime() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
-	return time.Duration(now.Nano())
-}
 
 // uptimes estimates a station's own clock from the uptimes that it has reported on one
 // connection. A report travels for some time, so each is a lower bound of that clock,

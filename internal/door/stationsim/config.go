@@ -8,8 +8,7 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"gatehouse/internal/board/boottime"
 	"gatehouse/internal/site"
 )
 
@@ -66,13 +65,6 @@ type Config struct {
 // allows a CONNECT 5 s (contract, section 2).
 const connectTimeout = 10 * time.Second
 
-// bootTime reads a monotonic clock that continues while the machine sleeps.
-func bootTime() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
-	return time.Duration(now.Nano())
-}
-
 // withDefaults fills in what was left open.
 func (c Config) withDefaults() Config {
 	c.Locks = cmp.Or(c.Locks, 1)
@@ -83,8 +75,8 @@ func (c Config) withDefaults() Config {
 	c.Backoff.Min = cmp.Or(c.Backoff.Min, 250*time.Millisecond)
 	c.Backoff.Max = cmp.Or(c.Backoff.Max, 30*time.Second)
 	if c.Uptime == nil {
-		started := bootTime()
-		c.Uptime = func() time.Duration { return bootTime() - started }
+		started := boottime.Now()
+		c.Uptime = func() time.Duration { return boottime.Now() - started }
 	}
 	if c.Broker.Dial == nil {
 		c.Broker.Dial = (&net.Dialer{}).DialContext
