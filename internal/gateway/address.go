@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 )
 
 // addressListener is an inherited socket of every address that serves only some:
@@ -44,6 +46,14 @@ func (l *addressListener) Accept() (net.Conn, error) {
 
 func (l *addressListener) serves(addr netip.Addr) bool {
 	return slices.ContainsFunc(l.only, func(a netip.AddrPort) bool { return a.Addr() == addr })
+}
+
+// SyscallConn implements [syscall.Conn], where the socket does.
+func (l *addressListener) SyscallConn() (syscall.RawConn, error) {
+	if socket, ok := l.Listener.(syscall.Conn); ok {
+		return socket.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // Addr implements [net.Listener]: the widest of the configured addresses.

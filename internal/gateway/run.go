@@ -39,6 +39,7 @@ type running struct {
 // stages lists what runs, in the order of starting.
 func (g *Gateway) stages() []stage {
 	return []stage{
+		{"receipts", g.web.Run, time.Second},
 		{"clock", g.clock.Run, time.Second},
 		{"storage", g.watchStorage, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
@@ -175,7 +176,7 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 	for serving := false; ; {
 		if l := g.listeners.admin; l != nil && !serving {
 			serving = true
-			go func() { ended <- server.Serve(l) }()
+			go func() { ended <- server.Serve(g.web.Receive(l)) }()
 		}
 		select {
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,6 @@ const (
 	// unmeasured is how long an answer takes at most on a connection without a measured
 	// round trip, which is one that was accepted with a SYN cookie.
 	unmeasured = 300 * time.Millisecond
-	// tick is the longest step of the clock by which the kernel notes when bytes arrive.
-	tick = 10 * time.Millisecond
 	// reaction is how long the kernels of both ends take with a segment.
 	reaction = 5 * time.Millisecond
 )
@@ -48,18 +47,6 @@ func roundTrip(info *unix.TCPInfo) time.Duration {
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Age returns how long ago at least the kernel received the last bytes of a TCP connection;
-// zero if that cannot be known.
-func Age(conn net.Conn) (age time.Duration) {
-	_ = control(conn, func(fd int) {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil {
-			age = max(0, time.Duration(info.Last_data_recv)*time.Millisecond-tick)
-		}
-	})
-	return age
-}
-
 // Received returns how many bytes the kernel has received on a TCP connection, read or
 // not; false if that cannot be known.
 func Received(conn net.Conn) (bytes uint64, known bool) {
@@ -93,4 +80,22 @@ func control(conn net.Conn, f func(fd int)) error {
 		return nil
 	}
 	return handle.Control(func(fd uintptr) { f(int(fd)) }) //nolint:gosec // a descriptor is small
+}
+
+// Queued reports whether connections may wait to be accepted; true if that cannot be known.
+func Queued(l net.Listener) bool {
+	socket, ok := l.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	handle, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	n := 1
+	_ = handle.Control(func(fd uintptr) {
+		poll := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor is small
+		n, err = unix.Poll(poll[:], 0)
+	})
+	return err != nil || n > 0
 }

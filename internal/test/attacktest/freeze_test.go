@@ -1,13 +1,10 @@
 package attacktest_test
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -156,64 +153,6 @@ func freezeUnlock(t *testing.T, p *gatewaytest.Program, h *gatewaytest.Host, acc
 	}
 	p.AwaitOnline(1042, false)
 	return frozen
-}
-
-// A request waits in the kernel until its deadline is over, with its client, because the
-// process stands still, or behind requests on the same connection that wait for stations which
-// do not answer: the door stays shut.
-func TestAttack_lateRequest(t *testing.T) {
-	t.Parallel()
-	const ttl = 2 * time.Second
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_UNLOCK_TTL=" + ttl.String()}})
-	p.AddAccount()
-	access, _ := p.Login()
-	door, deaf := p.Enrol(1), p.Enrol(2)
-	station := p.Dial(door.MQTT)
-	p.Dial(deaf.MQTT)
-	p.AwaitOnline(1, true)
-	p.AwaitOnline(2, true)
-	var commands atomic.Int64
-	go func() {
-		for c, err := station.NextCommand(); err == nil; c, err = station.NextCommand() {
-			commands.Add(1)
-			_ = station.TryAck(c)
-		}
-	}()
-	request := func(token string) string {
-		return "POST /v1/stations/" + token + "/locks/lock-1/unlock HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + access + "\r\nContent-Length: 0\r\n\r\n"
-	}
-	for name, before := range map[string]int{"the process stands still": 0, "pipelined": 2} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(p.HTTP, "http://")) //nolint:noctx // on this machine
-		if err != nil {
-			t.Fatal(err)
-		}
-		if before == 0 {
-			halt(t, p)
-		}
-		if _, err := conn.Write([]byte(strings.Repeat(request(deaf.StationToken), before) + request(door.StationToken))); err != nil {
-			t.Fatal(err)
-		}
-		if before == 0 {
-			pass(ttl + ttl/4) // the kernel's own clock is coarse
-			resume(t, p)
-		}
-		in := bufio.NewReader(conn)
-		for n := range before + 1 {
-			answer, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := io.ReadAll(answer.Body)
-			_ = answer.Body.Close()
-			if !strings.Contains(string(body), `"success":false`) {
-				t.Errorf("%s: answer %d is %s", name, n, body)
-			}
-		}
-		_ = conn.Close()
-	}
-	if !p.Unlock(access, door.StationToken) || commands.Load() != 1 {
-		t.Errorf("%d commands left, want that of a request in time", commands.Load())
-	}
 }
 
 // The gateway stands still over the deadline, and the station acknowledges meanwhile: when

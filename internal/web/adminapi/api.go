@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -102,7 +103,9 @@ const idleTimeout = time.Minute
 // shut down, the streams of k end and other requests are finished.
 func (a *API) NewServer(k *kit.Kit) *http.Server {
 	server := k.NewServer(k.Handler(false, a.Routes(Socket)))
-	server.ConnContext, server.IdleTimeout = ConnContext, idleTimeout
+	withConn := server.ConnContext
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return ConnContext(withConn(ctx, c), c) }
+	server.IdleTimeout = idleTimeout
 	server.RegisterOnShutdown(k.Drain)
 	return server
 }

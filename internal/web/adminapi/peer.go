@@ -33,6 +33,9 @@ type peerKey struct{}
 // ConnContext passes the credentials of a connection from [Listen] on to the guard of its
 // requests; it is the ConnContext of the server of the admin socket.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if upper, wraps := c.(interface{ NetConn() net.Conn }); wraps {
+		c = upper.NetConn()
+	}
 	if pc, ok := c.(*peerConn); ok {
 		return context.WithValue(ctx, peerKey{}, pc.peer)
 	}

@@ -110,10 +110,10 @@ func TestUnlock(t *testing.T) {
 		site.Late:         `{"success":false}`,
 	} {
 		t.Run(string(outcome), func(t *testing.T) {
+			before := time.Now()
 			w := newWorld(t)
 			w.unlocker.end(outcome, nil)
 			for _, lock := range []string{"lock-1", "1", "%31", "lock%2D1"} {
-				before := time.Now()
 				got := w.do(request{method: "POST", path: "/v1/stations/" + stationToken + "/locks/" + lock + "/unlock", bearer: accessToken})
 				got.want(t, 200, want)
 				if got.header.Get("Gatehouse-Command") != string(command) {

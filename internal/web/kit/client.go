@@ -51,7 +51,7 @@ func (x *Exchange) Heard(ctx context.Context, deadline time.Time) {
 // is never so after a client has pipelined a request: net/http reads no further.
 func (c *Conn) isRead() bool {
 	arrived, known := admission.Received(c)
-	return !known || c.taken.Load() == arrived && c.reading.Load()
+	return !known || c.in.taken.Load() == arrived && c.in.reading.Load()
 }
 
 // Waiting reports whether the client still waits for the answer, as far as is known here.

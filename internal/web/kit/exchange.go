@@ -57,15 +57,16 @@ type Exchange struct {
 	broken  bool        // the answer is not whole
 	facts   []slog.Attr // more for the log
 
-	conn    *Conn      // without a [net.Conn] where the request came on no connection of ours
-	slot    limit.Slot // among the requests in flight
-	working bool       // the gateway works on it
-	counted *callers   // in the quota of changes; nil: it is not
-	known   Known      // as the route found it
-	urgent  bool       // it opens a door: handshakes and turns wait for it
-	stream  bool       // its answer lasts
-	turn    *turn      // nil: it had none
-	heard   time.Time  // when the end of its client has arrived, if the client had gone before; zero: it has
+	receipt time.Duration // by the clock of the kit's beat
+	conn    *Conn         // without a [net.Conn] where the request came on no connection of ours
+	slot    limit.Slot    // among the requests in flight
+	working bool          // the gateway works on it
+	counted *callers      // in the quota of changes; nil: it is not
+	known   Known         // as the route found it
+	urgent  bool          // it opens a door: handshakes and turns wait for it
+	stream  bool          // its answer lasts
+	turn    *turn         // nil: it had none
+	heard   time.Time     // when the end of its client has arrived, if the client had gone before; zero: it has
 }
 
 // begin sets what every response carries. Cache-Control is everywhere, because nearly
@@ -75,6 +76,9 @@ func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange 
 	var ok bool
 	if x.conn, ok = r.Context().Value(connKey{}).(*Conn); !ok {
 		x.conn = &Conn{}
+	}
+	if x.conn.in != nil {
+		x.receipt = x.conn.in.begin()
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -156,7 +160,7 @@ func (x *Exchange) Header() http.Header { return x.w.Header() }
 // WriteHeader implements [http.ResponseWriter].
 func (x *Exchange) WriteHeader(status int) {
 	if x.status == 0 && status >= http.StatusOK {
-		x.status = status
+		x.answering(status)
 	}
 	x.w.WriteHeader(status)
 }
@@ -164,9 +168,17 @@ func (x *Exchange) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (x *Exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
-		x.status = http.StatusOK
+		x.answering(http.StatusOK)
 	}
 	return x.w.Write(p)
+}
+
+// answering notes that the answer begins.
+func (x *Exchange) answering(status int) {
+	x.status = status
+	if x.conn.in != nil && x.Req.ProtoMajor == 1 {
+		x.conn.in.answer()
+	}
 }
 
 // Extend sets how long from now on the client may take to receive what is written.

@@ -95,11 +95,7 @@ func (x *Exchange) release() {
 // may have waited there for the process, or behind the request before.
 func (x *Exchange) opening() {
 	x.work()
-	if x.conn.Conn != nil {
-		if arrived := time.Now().Add(-admission.Age(x.conn)); arrived.Before(x.Req.Start) {
-			x.Req.Start = arrived
-		}
-	}
+	x.backdate()
 	x.urgent = true
 	x.kit.turns.Pause()
 	if x.kit.handshakes != nil {
@@ -107,6 +103,22 @@ func (x *Exchange) opening() {
 	}
 	if c := x.conn; c.Conn != nil && !c.address.IsLoopback() && time.Since(c.accepted) > provenAge {
 		x.heard = time.Now().Add(admission.Acknowledge(c))
+	}
+}
+
+// backdate has the request begin with its receipt. Where that is old, an HTTP/2 client is
+// asked for a new connection: requests that have no handler keep the receipts of a connection
+// old, such as one with a header that is too large.
+func (x *Exchange) backdate() {
+	if x.conn.in == nil {
+		return
+	}
+	age := x.kit.beat.clock() - x.receipt
+	if received := time.Now().Add(-age); received.Before(x.Req.Start) {
+		x.Req.Start = received
+	}
+	if age > staleReceipt && x.Req.ProtoMajor == 2 {
+		x.Header().Set("Connection", "close")
 	}
 }
 

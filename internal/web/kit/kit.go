@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/board/admission"
+	"gatehouse/internal/board/boottime"
 	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
 )
@@ -46,9 +47,10 @@ type Kit struct {
 	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
 	drain      sync.Once
 	draining   chan struct{} // closed by Drain
+	beat       *beat
 }
 
-// New returns a kit; it starts nothing. It registers gauges in cfg.Metrics, so one
+// New returns a kit; it starts nothing, and [Kit.Run] must run while doors are opened. It registers gauges in cfg.Metrics, so one
 // registry serves one kit.
 func New(cfg Config) *Kit {
 	k := &Kit{
@@ -61,6 +63,7 @@ func New(cfg Config) *Kit {
 		changes:     newChanges(),
 		streams:     newStreams(),
 		errorLog:    rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
+		beat: newBeat(boottime.Now),
 	}
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open(caller{class: accounts})) })
 	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })

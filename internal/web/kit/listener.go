@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/limit"
@@ -29,6 +28,7 @@ func (s *Service) Accept() (net.Conn, error) {
 			return nil, passing{err}
 		}
 		c := &Conn{Conn: inner, kit: s.kit, address: limit.Address(inner.RemoteAddr()), accepted: time.Now()}
+		c.in, _ = inner.(*receiver)
 		if s.secure != nil && s.kit.handshakes != nil {
 			c.Conn = s.kit.handshakes.Conn(inner)
 		}
@@ -62,9 +62,8 @@ type Conn struct {
 	slot    limit.Slot
 	writing sync.Mutex // held while something is written
 
+	in       *receiver // below TLS and its handshake; nil where the request came on no connection of ours
 	accepted time.Time
-	taken    atomic.Uint64 // bytes that Read has returned
-	reading  atomic.Bool   // Read waits for the client
 }
 
 // Read implements [net.Conn]. It waits while something is written: a client that does not
@@ -75,11 +74,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:gocritic,staticcheck // it only waits
 	runtime.Gosched()
-	c.reading.Store(true)
-	n, err := c.Conn.Read(p)
-	c.reading.Store(false)
-	c.taken.Add(uint64(n)) //nolint:gosec // not negative
-	return n, err
+	return c.Conn.Read(p)
 }
 
 // Write implements [net.Conn].
@@ -92,12 +87,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 // connKey is the key of the [Conn] in the context of a request.
 type connKey struct{}
 
-// withConn is a ConnContext of net/http: requests find their connection with it.
+// withConn is a ConnContext of net/http: requests find their connection with it, or the
+// receipts of one that is not of a [Service].
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if l := connOf(c); l != nil {
-		return context.WithValue(ctx, connKey{}, l)
+	l := connOf(c)
+	if l == nil {
+		l = &Conn{in: receiverOf(c)}
 	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, l)
 }
 
 // connOf returns the Conn that a connection of net/http is or wraps; nil if

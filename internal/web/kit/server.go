@@ -41,8 +41,8 @@ func (k *Kit) NewServer(handler http.Handler) *http.Server {
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
 			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Buffer,
 		},
-		ConnContext: withConn,
-		ErrorLog:    slog.NewLogLogger(k.logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
+		ConnContext: withConn, ConnState: noteHeader,
+		ErrorLog: slog.NewLogLogger(k.logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
 
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer
 	}

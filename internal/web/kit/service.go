@@ -34,7 +34,7 @@ type Service struct {
 // session tickets. Nothing is served before Serve.
 func (k *Kit) NewService(handler http.Handler, inner net.Listener, pool *limit.Pool, secure *tls.Config) *Service {
 	s := &Service{
-		Listener: inner, Server: k.NewServer(handler), kit: k, pool: pool, secure: secure,
+		Listener: k.Receive(inner), Server: k.NewServer(handler), kit: k, pool: pool, secure: secure,
 		states: make(map[net.Conn]http.ConnState), ended: make(chan struct{}),
 	}
 	s.Server.ConnState = s.note
@@ -102,6 +102,7 @@ func (s *Service) wait(ctx context.Context, grace time.Duration) {
 // note keeps the state of a connection. It is idle between requests; with one it is
 // unfinished, until the request itself has acquired a slot (see inflight.go).
 func (s *Service) note(c net.Conn, state http.ConnState) {
+	noteHeader(c, state)
 	switch state {
 	case http.StateActive:
 		connOf(c).slot.Move(limit.Unfinished)
