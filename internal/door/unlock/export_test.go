@@ -1,5 +1,7 @@
 package unlock
 
+import "time"
+
 // Keys counts the keys that are remembered.
 func (s *Service) Keys() (n int) {
 	s.replays.mu.Lock()
@@ -9,3 +11,6 @@ func (s *Service) Keys() (n int) {
 	}
 	return n
 }
+
+// SetBoot sets the clock that continues while the machine sleeps.
+func (s *Service) SetBoot(clock func() time.Duration) { s.boot = clock }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/board/boottime"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/limit"
 	"gatehouse/internal/metric"
@@ -94,6 +95,8 @@ type Request struct {
 	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
 	MayLeave func() bool // whether the right still holds: asked last before the command leaves, and first of Home Assistant's; nil: nothing more to ask. Quick
 	JTI      string      // the cloud's id of it, which [Service.Claim] has claimed
+
+	began time.Duration // Accepted by the service's boot clock
 }
 
 // Client is the caller that waits for the answer to a request; package kit satisfies it.
@@ -146,13 +149,14 @@ type Service struct {
 	replays     *replays
 	bounds      *bounds
 	denials     *limit.Digest[use]
-	interrupted []string // signed commands that an earlier run had not ended
+	interrupted []string             // signed commands that an earlier run had not ended
+	boot        func() time.Duration // continues while the machine sleeps
 }
 
 // New returns the use case and reads from the journal what commands and keys of the
 // last minutes must not be forgotten over a restart.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds), denials: limit.NewDigest[use](limit.MaxKeys)}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds), denials: limit.NewDigest[use](limit.MaxKeys), boot: boottime.Now}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
@@ -175,6 +179,7 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 	if req.Accepted.IsZero() {
 		req.Accepted = time.Now()
 	}
+	req.began = s.boot() - time.Since(req.Accepted)
 	if !s.mayOpen(req) {
 		s.deny(req)
 		return Answer{}, errNotFound
@@ -273,6 +278,7 @@ func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outc
 	if req.Client != nil {
 		req.Client.Heard(ctx, cmd.Deadline)
 	}
+	cmd.Deadline = cmd.Deadline.Add(-s.slept(req))
 	if !time.Now().Before(cmd.Deadline) {
 		return site.Expired, ""
 	}
@@ -282,6 +288,12 @@ func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outc
 		s.Doors.Unlocked(cmd.Station, cmd.Lock, cmd.ID, outcome)
 	}
 	return outcome, d.detail
+}
+
+// slept returns how long the machine was suspended since the request was accepted. The
+// deadline passes meanwhile, but by Go's clock it does not.
+func (s *Service) slept(req Request) time.Duration {
+	return max(s.boot()-req.began-time.Since(req.Accepted), 0)
 }
 
 // messageOf returns the message of an answer whose record has that detail.

@@ -50,6 +50,8 @@ type world struct {
 	full       bool          // the disk: no record is durable
 	ahead      time.Duration // of the gateway's clock
 	heard      []string
+	begun      time.Time
+	slept      time.Duration // by the machine
 }
 
 func (w *world) Permits(account site.AccountID, station site.StationID) bool {
@@ -148,7 +150,7 @@ func (w *world) sent() int {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, outcome: site.Acknowledged}
+	return &world{t: t, outcome: site.Acknowledged, begun: time.Now()}
 }
 
 func (w *world) service() *unlock.Service {
@@ -159,6 +161,7 @@ func (w *world) service() *unlock.Service {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	s.SetBoot(func() time.Duration { return time.Since(w.begun) + w.slept }) // real time: outside of a bubble it judges nothing
 	return s
 }
 
@@ -217,6 +220,24 @@ func TestService_Unlock_deadlineCountsFromTheRequest(t *testing.T) {
 		mustUnlock(t, w.service(), req)
 		if want := req.Accepted.Add(site.DefaultTTL); !w.commands[0].Deadline.Equal(want) {
 			t.Errorf("deadline %s, want %s", w.commands[0].Deadline, want)
+		}
+	})
+}
+
+// Go's clock stands still while the machine is suspended: a door opened that was asked for
+// before.
+func TestService_Unlock_suspendedMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for slept, left := range map[time.Duration]time.Duration{2 * time.Second: 3 * time.Second, time.Hour: 0} {
+			w := newWorld(t)
+			w.onIntend = func() { w.slept = slept }
+			answer := mustUnlock(t, w.service(), asPorter(""))
+			switch {
+			case left == 0 && (answer.Outcome != site.Expired || w.sent() != 0):
+				t.Errorf("%s: %s, and %d commands left", slept, answer.Outcome, w.sent())
+			case left > 0 && (w.sent() != 1 || time.Until(w.commands[0].Deadline) != left):
+				t.Errorf("%s: the commands are %+v, want one with %s left", slept, w.commands, left)
+			}
 		}
 	})
 }
