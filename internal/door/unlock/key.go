@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 // keyDigest identifies a key of an account for one lock, so that the journal need not
@@ -31,12 +32,7 @@ func (s *Service) openOnce(ctx context.Context, req Request) (Answer, error) {
 			return Answer{}, err
 		}
 		if first {
-			answer := s.open(ctx, req)
-			if answer.gone {
-				s.replays.release(account, digest)
-			}
-			r.end(answer)
-			return answer, nil
+			return s.openFirst(ctx, req, r, digest), nil
 		}
 		select {
 		case <-r.done:
@@ -47,6 +43,19 @@ func (s *Service) openOnce(ctx context.Context, req Request) (Answer, error) {
 			return Answer{}, fault.Wrap(fault.Timeout, "An earlier request with this Idempotency-Key is still under way", ctx.Err())
 		}
 	}
+}
+
+// openFirst opens for the first request with a key and ends its replay.
+func (s *Service) openFirst(ctx context.Context, req Request, r *replay, digest string) Answer {
+	answer := Answer{Outcome: site.Unresolved} // of a panic
+	defer func() {
+		if answer.gone {
+			s.replays.release(req.Actor.Account, digest)
+		}
+		r.end(answer)
+	}()
+	answer = s.open(ctx, req)
+	return answer
 }
 
 // replayed returns the first answer to the key of req, if it has one and there is an

@@ -242,6 +242,22 @@ func TestService_Unlock_suspendedMachine(t *testing.T) {
 	})
 }
 
+// The bug of one unlock kept the next with its Idempotency-Key waiting.
+func TestService_Unlock_panicEndsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		w.onSent = func(site.Command) { panic("a bug") }
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = s.Unlock(t.Context(), asPorter("k"))
+		}()
+		if answer := mustUnlock(t, s, asPorter("k")); answer.Outcome != site.Unresolved || !answer.Replayed || w.sent() != 1 {
+			t.Errorf("the next request: %+v after %d commands", answer, w.sent())
+		}
+	})
+}
+
 func TestService_Unlock_refusesAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, req := range map[string]unlock.Request{
