@@ -158,11 +158,13 @@ func (g *Gateway) announce() {
 	g.note(g.supervisor.Ready(g.words()))
 }
 
+// serveMQTT serves the stations. When it ends, no call of the cloud waits any more for a station.
 func (g *Gateway) serveMQTT(ctx context.Context) error {
 	all := make([]broker.Listener, 0, len(g.listeners.mqtt))
 	for _, l := range g.listeners.mqtt {
 		all = append(all, broker.Listener{Net: l.net, TLS: l.tls})
 	}
+	defer g.link.Stop()
 	return g.broker.Serve(ctx, all...)
 }
 

@@ -87,20 +87,3 @@ func TestLink_Call_answersByResult(t *testing.T) {
 		}
 	}
 }
-
-// What a station has stated of its answers is not known of its next connection, nor stated by
-// a report that is old.
-func TestLink_Call_answersOfAnotherConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := newLink(t)
-		report(l, connect(t, l, &conn{number: 1, qos: 1}), []byte(byResult))
-		k := &conn{number: 2, qos: 1}
-		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
-		connect(t, l, k)
-		report(l, k, []byte(`{"uptime":1000}`))
-		report(l, k, []byte(`{"uptime":999,"answers":"result"}`))
-		if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged {
-			t.Errorf("outcome %s", got)
-		}
-	})
-}

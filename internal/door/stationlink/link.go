@@ -96,11 +96,9 @@ type Link struct {
 
 	followed Followed
 
-	mu      sync.RWMutex                          // mu guards what follows
-	live    map[site.StationID]*wire              // the one live connection of each station
-	before  map[site.StationID]reading            // the highest uptime of the connection before
-	orphans map[site.CommandID]*call              // whose connection has ended before their deadline
-	events  map[site.StationID]*systemlog.Limiter // of each station that ever connected
+	mu    sync.RWMutex             // mu guards what follows
+	live  map[site.StationID]*wire // the one live connection of each station
+	peers map[site.StationID]*peer // each station that ever connected
 
 	reporting sync.Mutex // held while the condition of the clocks is raised or cleared, so that the last state stays
 }
@@ -109,9 +107,8 @@ type Link struct {
 func New(presence Presence, conditions *health.Registry, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, health: conditions, metrics: metrics, log: log,
-		noise: systemlog.NewLimiter(log, time.Second, 10), clock: boottime.Now, began: boottime.Now(), live: make(map[site.StationID]*wire),
-		before: make(map[site.StationID]reading), orphans: make(map[site.CommandID]*call),
-		events:   make(map[site.StationID]*systemlog.Limiter),
+		noise: systemlog.NewLimiter(log, time.Second, 10), clock: boottime.Now, began: boottime.Now(),
+		live: make(map[site.StationID]*wire), peers: make(map[site.StationID]*peer),
 		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },
 	}
 }
@@ -140,7 +137,7 @@ func (l *Link) Connected(c Conn) error {
 		l.forget(c)
 		return errors.Join(errRevoked, err)
 	}
-	l.eventsOf(c.Station()).Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
+	l.peer(c.Station()).events.Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
 	return nil
 }
 
@@ -148,7 +145,7 @@ func (l *Link) Connected(c Conn) error {
 func (l *Link) Disconnected(c Conn, reason string) {
 	l.forget(c)
 	if l.presence.Disconnected(c.Station(), c.Number(), reason) {
-		l.eventsOf(c.Station()).Info("station disconnected", "station", int64(c.Station()), "reason", reason)
+		l.peer(c.Station()).events.Info("station disconnected", "station", int64(c.Station()), "reason", reason)
 	}
 }
 
@@ -169,31 +166,30 @@ func (l *Link) forget(c Conn) {
 // finish ends the calls of a connection, and with it the fault of a clock.
 func (l *Link) finish(w *wire) {
 	faulty := w.clockFault() != ""
-	if last, known := w.last(); known && !faulty {
-		l.mu.Lock()
-		l.before[w.conn.Station()] = last
-		l.mu.Unlock()
-	}
-	w.end()
+	w.peer.end(w)
 	if faulty {
 		l.reportClocks()
 	}
 }
 
-// heardOf returns the highest uptime of a station's connection before: an unknown one since
-// the gateway's start where it has been connected before that; nil where it never was. To be
-// called before the presence hears of the new connection.
+// heardOf returns an unknown uptime since the gateway's start for a station that has been
+// connected before that; nil for one that never was. To be called before the presence hears of
+// the new connection.
 func (l *Link) heardOf(id site.StationID) *reading {
-	l.mu.RLock()
-	last, known := l.before[id]
-	l.mu.RUnlock()
-	if known {
-		return &last
-	}
 	if state, _ := l.presence.State(id); state.LastConnection.IsZero() {
 		return nil
 	}
 	return &reading{uptime: unknownUptime, arrival: l.began}
+}
+
+// Stop ends every call at once with the outcome Unresolved. To be called when no station is
+// connected, and none will be.
+func (l *Link) Stop() {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, p := range l.peers {
+		p.stop()
+	}
 }
 
 // Disconnect resets a station's live connection, because its secret was rotated
@@ -274,7 +270,7 @@ func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
 	if reason >= 0x80 {
 		outcome = site.Refused
 	}
-	w.answerPacket(packetID, outcome)
+	w.peer.acknowledge(packetID, outcome)
 }
 
 // result handles a station's result of a command. One that was sent again and is not known
@@ -288,30 +284,22 @@ func (l *Link) result(c Conn, payload []byte, again bool) {
 	if res.id == "" {
 		return
 	}
-	w := l.present(c)
-	if !l.believe(w, c, res) {
+	known, right := l.peer(c.Station()).answerCommand(res)
+	switch {
+	case known && !right:
+		l.complain("result not understood", c, errOtherLock)
+		return
+	case !known && !l.followed(res.id, c.Station(), res.lock, res.outcome):
 		l.metrics.Refused("result-unknown-command")
 		return
 	}
-	if w != nil && res.lock != 0 && res.status != "" && !again {
+	if w := l.present(c); w != nil && res.lock != 0 && res.status != "" && !again {
 		w.apply(func() { l.presence.LockReported(c.Station(), res.lock, res.status) })
 	}
 }
 
-// believe hands a result to the call that waits for it, or to [Followed]; false
-// when it names no recent command of that station and lock. w is nil for a connection that
-// has been replaced.
-func (l *Link) believe(w *wire, c Conn, res result) bool {
-	if w != nil {
-		if known, right := w.answerCommand(res); known {
-			return right
-		}
-	}
-	if l.answerOrphan(c.Station(), res) {
-		return true
-	}
-	return l.followed(res.id, c.Station(), res.lock, res.outcome)
-}
+// errOtherLock means that a result is not of the command whose id it has.
+var errOtherLock = errors.New("it names another lock than its command")
 
 // complain logs at a bounded rate what a station got wrong.
 func (l *Link) complain(message string, c Conn, err error) {
@@ -325,14 +313,18 @@ const (
 	eventsEvery  = 10 * time.Second
 )
 
-// eventsOf returns the log of one station's connections.
-func (l *Link) eventsOf(id site.StationID) *systemlog.Limiter {
+// peer returns what is kept of a station over its connections.
+func (l *Link) peer(id site.StationID) *peer {
+	l.mu.RLock()
+	p := l.peers[id]
+	l.mu.RUnlock()
+	if p != nil {
+		return p
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	events := l.events[id]
-	if events == nil {
-		events = systemlog.NewLimiter(l.log, eventsEvery, eventsAtOnce)
-		l.events[id] = events
+	if l.peers[id] == nil {
+		l.peers[id] = l.newPeer()
 	}
-	return events
+	return l.peers[id]
 }

@@ -248,13 +248,13 @@ func TestLink_Call_answers(t *testing.T) {
 		}, site.Expired, true},
 		"another lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
 			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
-		}, site.Expired, true},
+		}, site.Failed, false},
 		"no lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
 			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done"}`))
 		}, site.Done, false},
 		"a wrong lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
 			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":5}`))
-		}, site.Expired, true},
+		}, site.Failed, false},
 		"refused, of another lock": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) {
 			results(l, c, []byte(`{"id":"`+string(command)+`","result":"refused","lockId":"lock-1"}`))
 			l.Acknowledged(c, id, 0)
@@ -467,13 +467,14 @@ func TestLink_Call_roomAfterResult(t *testing.T) {
 		if sent, _ := k.state(); len(sent) != 1 {
 			t.Errorf("%d commands were sent before the PUBACK of the first", len(sent))
 		}
-		l.Acknowledged(k, 1, 0)
-		l.Acknowledged(k, 1, 0) // once more: of nothing
+		l.Acknowledged(k, k.sent[0], 0)
+		l.Acknowledged(k, k.sent[0], 0) // once more: of nothing
 		synctest.Wait()
-		if sent, _ := k.state(); len(sent) != 2 || sent[1] == sent[0] {
-			t.Errorf("sent %v", sent)
+		sent, _ := k.state()
+		if len(sent) != 2 || sent[1] == sent[0] {
+			t.Fatalf("sent %v", sent)
 		}
-		l.Acknowledged(k, 2, 0)
+		l.Acknowledged(k, sent[1], 0)
 		if got := <-second; got != site.Acknowledged {
 			t.Errorf("outcome %s", got)
 		}
@@ -540,11 +541,11 @@ func TestLink_Call_givenUpBesideAnother(t *testing.T) {
 		synctest.Wait()
 		go func() { long <- l.Call(cmd(5*time.Second), false, at(yes, noop)) }()
 		synctest.Wait()
-		l.Acknowledged(k, 1, 0)
+		l.Acknowledged(k, k.sent[0], 0)
 		if got := <-short; got != site.Acknowledged {
 			t.Errorf("without a result: outcome %s", got)
 		}
-		l.Acknowledged(k, 2, 0)
+		l.Acknowledged(k, k.sent[1], 0)
 		if got := <-long; got != site.Acknowledged {
 			t.Errorf("the other: outcome %s", got)
 		}

@@ -55,8 +55,8 @@ type result struct {
 }
 
 // parseResult reads a result. Its id says which command is answered, so that nothing else that
-// is wrong makes a success of it: without a known word it is Failed, with the error, and only
-// one that is done must name the right lock, or none. A wrong status is passed over.
+// is wrong makes a success of it: without a known word, or with a lock that is none, it is
+// Failed, with the error. A wrong status is passed over.
 func parseResult(payload []byte) (result, error) {
 	var raw struct {
 		ID     string          `json:"id"`
@@ -80,7 +80,7 @@ func parseResult(payload []byte) (result, error) {
 	}
 	switch word, _ := value[site.Outcome](raw.Result); {
 	case word == site.Done && err != nil && raw.LockID != nil:
-		return result{}, fmt.Errorf("reading a result: %w", err)
+		return res, fmt.Errorf("reading a result: %w", err)
 	case word == site.Done, word == site.Refused:
 		res.outcome = word
 	case word != site.Failed:

@@ -113,8 +113,8 @@ func TestLink_Received_complains(t *testing.T) {
 	}
 }
 
-// A result that names another lock than its command is ignored, while the command waits
-// and after it.
+// A station that has opened another lock than its command's has failed, and states nothing of
+// either.
 func TestLink_Received_resultOfAnotherLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newLink(t)
@@ -126,7 +126,7 @@ func TestLink_Received_resultOfAnotherLock(t *testing.T) {
 			go l.Acknowledged(k, id, 0)
 		}
 		connect(t, l, k)
-		if got := l.Call(cmd(5e9), false, at(yes, noop)); got != site.Acknowledged {
+		if got := l.Call(cmd(5e9), false, at(yes, noop)); got != site.Failed {
 			t.Errorf("outcome %s", got)
 		}
 		if followed != 0 || strings.Contains(fmt.Sprint(p.all()), "unlocked") {

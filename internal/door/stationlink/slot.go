@@ -31,7 +31,7 @@ func release(semaphores []chan struct{}) {
 	}
 }
 
-// free releases the tokens of a call; mu is held.
+// free releases the tokens of a call; the mu of the peer is held.
 func (c *call) free() {
 	release(c.tokens)
 	c.tokens = nil
@@ -40,12 +40,12 @@ func (c *call) free() {
 // resetOverdue resets the connection of a station that has not acknowledged a command whose
 // deadline has passed, even if it has answered it: its slots would never be released.
 func (w *wire) resetOverdue() {
-	w.mu.Lock()
+	w.peer.mu.Lock()
 	overdue := false
-	for _, c := range w.calls {
-		overdue = overdue || c.tokens != nil && w.left(c) <= 0
+	for _, c := range w.peer.calls {
+		overdue = overdue || c.wire == w && c.tokens != nil && c.left() <= 0
 	}
-	w.mu.Unlock()
+	w.peer.mu.Unlock()
 	if overdue {
 		w.conn.Reset("command not acknowledged in time")
 	}

@@ -79,10 +79,10 @@ func (u *uptimes) add(stated Uptime, again bool, now time.Duration) (old bool) {
 	case again && u.original && !(stated.Stated && next.uptime > u.highest.uptime):
 		return true
 	}
-	u.original = u.original || !again
-	if stated.DriftStated {
+	if stated.DriftStated || !u.original && !again { // that of the connection before counts no longer
 		u.drift = stated.Drift
 	}
+	u.original = u.original || !again
 	if stated.Stated {
 		if !below && !again {
 			u.judge.compare(u, next)

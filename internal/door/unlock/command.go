@@ -63,11 +63,14 @@ type commands struct {
 
 func newCommands() *commands { return &commands{byID: make(map[site.CommandID]*entry)} }
 
-// add remembers a command and forgets the oldest.
+// add remembers a command and forgets the oldest, for whose end nobody waits any more.
 func (c *commands) add(cmd site.Command, facts site.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.byID, c.ring[c.next])
+	if oldest, ok := c.byID[c.ring[c.next]]; ok {
+		oldest.settle(site.Unresolved)
+		delete(c.byID, oldest.cmd.ID)
+	}
 	c.ring[c.next] = cmd.ID
 	c.next = (c.next + 1) % maxCommands
 	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested, done: make(chan struct{})}

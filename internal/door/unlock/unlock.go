@@ -51,7 +51,8 @@ type Doors interface {
 type Caller interface {
 	// Call sends one command to the live connection of its station, if there is one,
 	// and waits for the acknowledgement, or with wantResult for the station's own
-	// result, at most until the command's deadline. Safe for concurrent use.
+	// result, at most until the command's deadline. Unresolved: the gateway stops
+	// meanwhile. Safe for concurrent use.
 	Call(cmd site.Command, wantResult bool, d Departure) site.Outcome
 }
 
@@ -212,6 +213,8 @@ const (
 	detailGone = "the client had gone before the command left"
 	// detailNotSubscribed is the detail of an unlock that was not sent, and its message.
 	detailNotSubscribed = "connected, but not subscribed to its commands"
+	// detailStopped is the detail of an unlock whose outcome is not known.
+	detailStopped = "the gateway stopped before the station had answered: the door may have opened"
 	// detailTooLate is the detail of a record after the outcome of a door that was
 	// opened in time: its client was told that the command expired.
 	detailTooLate = "recording the outcome took until after the deadline: the client was told that the command expired"
@@ -286,6 +289,9 @@ func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outc
 	outcome = s.Caller.Call(cmd, req.WaitResult, d)
 	if d.left {
 		s.Doors.Unlocked(cmd.Station, cmd.Lock, cmd.ID, outcome)
+	}
+	if outcome == site.Unresolved {
+		return outcome, detailStopped
 	}
 	return outcome, d.detail
 }

@@ -656,6 +656,37 @@ func TestService_Command_underWay(t *testing.T) {
 	})
 }
 
+// A command that is forgotten while it is under way ends the wait for its end.
+func TestService_Command_forgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		block, first := make(chan struct{}), make(chan struct{})
+		w.block = block
+		go func() {
+			defer close(first)
+			mustUnlock(t, s, asPorter(""))
+		}()
+		synctest.Wait()
+		w.block = nil
+		id := w.commands[0].ID
+		end := make(chan error, 1)
+		go func() {
+			_, err := s.Command(t.Context(), site.Actor{Account: porter}, id)
+			end <- err
+		}()
+		synctest.Wait()
+		for range 4096 {
+			mustUnlock(t, s, asPorter(""))
+		}
+		if err := <-end; !fault.Is(err, fault.NotFound) {
+			t.Errorf("%v", err)
+		}
+		close(block)
+		<-first
+	})
+}
+
 func TestService_Command(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

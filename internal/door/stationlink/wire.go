@@ -1,0 +1,92 @@
+package stationlink
+
+import (
+	"cmp"
+	"sync"
+)
+
+// wire is one live connection.
+type wire struct {
+	link *Link
+	peer *peer
+	conn Conn
+	gone chan struct{} // closed when the connection has ended
+
+	// local and cloud are the semaphores of which a call of that origin holds a token, until
+	// its command is acknowledged: as many as the station takes at a time (MQTT 5, Receive
+	// Maximum), and before it half as many of the cloud's, so that nothing local waits for
+	// the cloud.
+	local, cloud []chan struct{}
+
+	// order is held while a report or a result of this connection is applied, so that none
+	// is applied after another connection has taken its place.
+	order    sync.Mutex
+	replaced bool // order guards it
+
+	// The mu of the peer guards what follows.
+	ended   bool
+	uptimes uptimes
+}
+
+func newWire(l *Link, c Conn) *wire {
+	most := maxUnacked
+	if n := c.ReceiveMaximum(); n > 0 {
+		most = min(most, n)
+	}
+	whole, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
+	return &wire{
+		link: l, peer: l.peer(c.Station()), conn: c, gone: make(chan struct{}),
+		local: []chan struct{}{whole}, cloud: []chan struct{}{half, whole},
+		uptimes: uptimes{judge: judge{began: l.clock()}},
+	}
+}
+
+// hear takes over what a report states of its connection, and reports whether the report is
+// old, and whether the fault of the station's clock is another one than before.
+func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
+	w.peer.mu.Lock()
+	defer w.peer.mu.Unlock()
+	u := &w.uptimes
+	before, first := u.judge.fault, !u.original
+	old = u.add(terms.Uptime, again, w.link.clock())
+	if first && u.original { // what the connection before has stated counts no longer
+		w.peer.results = false
+	}
+	w.peer.results = w.peer.results || terms.Results && !old
+	return old, u.judge.fault != before
+}
+
+// follow takes over what is known of the connection before; heard is that where nothing was
+// stated in this run of the gateway.
+func (w *wire) follow(heard *reading) {
+	w.peer.mu.Lock()
+	defer w.peer.mu.Unlock()
+	w.uptimes.before, w.uptimes.drift = cmp.Or(w.peer.before, heard), w.peer.drift
+}
+
+// clockFault returns what is wrong with the clock of a station; "" on a connection that has
+// ended.
+func (w *wire) clockFault() ClockFault {
+	w.peer.mu.Lock()
+	defer w.peer.mu.Unlock()
+	if w.ended {
+		return ""
+	}
+	return w.uptimes.judge.fault
+}
+
+// apply calls f, unless another connection has taken the place of this one.
+func (w *wire) apply(f func()) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	if !w.replaced {
+		f()
+	}
+}
+
+// replace notes that another connection takes the place of this one.
+func (w *wire) replace() {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.replaced = true
+}
