@@ -35,19 +35,23 @@ const (
 	// slowestLink is the longest delay that every packet of a link may have: on a slower one
 	// no command is answered in time.
 	slowestLink = 5 * time.Second
+	// longestLag is how long a clock may lag behind by more than that before commands carry no
+	// notAfter: a delay that lasts is hardly that of each report.
+	longestLag = 30 * time.Second
 	// leastRatioTime is the shortest time in which seconds can be told from milliseconds: two
 	// reports that were made 3 ms apart hardly ever arrive 3 s apart.
 	leastRatioTime = 2500 * time.Millisecond
 )
 
-// judge compares the uptimes of one connection with the gateway's own clock. Every fault but
-// [clockSeconds] is final for the connection, because a clock that was wrong once may be
+// judge compares the uptimes of one connection with the gateway's own clock. A fault that no
+// delay explains is final for the connection, because a clock that was wrong once may be
 // again. The zero judge has seen nothing.
 type judge struct {
 	fault ClockFault
+	final bool
 	began time.Duration // when the connection began
 
-	above  run // of the latest reports, those that seem to be of the run before the station's restart
+	above  run // of the latest reports, those that seem to be of the run before
 	below  run // of the latest reports, those below the highest uptime
 	behind run // of the latest reports that are not, those too far behind the estimate
 
@@ -69,9 +73,9 @@ type run struct {
 func (j *judge) returns(u *uptimes, next reading) bool {
 	switch {
 	case u.wraps(next):
-		j.fault = clockWraps
+		j.fault, j.final = clockWraps, true
 	case j.below.keepsPace(next, slowestLink, u.drift):
-		j.fault = clockBack
+		j.fault, j.final = clockBack, true
 	default:
 		return false
 	}
@@ -82,8 +86,13 @@ func (j *judge) returns(u *uptimes, next reading) bool {
 // wraps reports whether a report is what a counter states that was about to wrap.
 func (u *uptimes) wraps(next reading) bool {
 	best, known := u.best(next.arrival)
+	return known && wraps(best, next, u.drift)
+}
+
+// wraps reports whether a report is what a counter states that has wrapped since another one.
+func wraps(from, next reading, drift int64) bool {
 	unwrapped, stall := next.uptime+1<<32, longestStall.Milliseconds()
-	return known && unwrapped >= best.bound(next.arrival, u.drift)-stall && unwrapped <= best.most(next.arrival, u.drift)+stall
+	return unwrapped >= from.bound(next.arrival, drift)-stall && unwrapped <= from.most(next.arrival, drift)+stall
 }
 
 // mayBeStored reports whether a report may have been made before the connection.
@@ -97,15 +106,15 @@ func (j *judge) compare(u *uptimes, next reading) {
 	seconds := known && looksLikeSeconds(best, next)
 	trails := known && late >= slowestLink.Milliseconds()
 	switch {
-	case j.fault != "" && j.fault != clockSeconds:
+	case j.final:
 	case seconds:
 		j.fault = clockSeconds
 	case known && late > longestStall.Milliseconds():
-		j.fault = clockSlow
+		j.fault, j.final = clockSlow, true
 	case j.sure && early > longestStall.Milliseconds():
-		j.fault = clockFast
-	case trails && j.behind.keepsPace(next, longestStall, u.drift):
-		j.fault = clockBack
+		j.fault, j.final = clockFast, true
+	case trails && j.behind.keepsPace(next, longestLag, u.drift):
+		j.fault, j.final = clockBack, now-j.behind.first.arrival >= longestStall
 	default:
 		j.fault = ""
 	}

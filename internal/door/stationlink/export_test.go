@@ -24,5 +24,8 @@ func (u *uptimes) NotAfter(deadline, now time.Duration) (int64, bool) {
 // Fault returns what is wrong with the station's clock.
 func (u *uptimes) Fault() ClockFault { return u.judge.fault }
 
-// Follow sets what was heard on the connection before; an uptime below 0 is not known.
-func (u *uptimes) Follow(uptime int64, arrival time.Duration) { u.before = &reading{uptime, arrival} }
+// Follow sets what was heard on the connection before, which ended then; an uptime below 0 is not
+// known.
+func (u *uptimes) Follow(uptime int64, arrival, ended time.Duration) {
+	u.before = &past{line: reading{uptime, arrival}, highest: uptime, known: uptime >= 0, ended: ended}
+}

@@ -172,14 +172,13 @@ func (l *Link) finish(w *wire) {
 	}
 }
 
-// heardOf returns an unknown uptime since the gateway's start for a station that has been
-// connected before that; nil for one that never was. To be called before the presence hears of
-// the new connection.
-func (l *Link) heardOf(id site.StationID) *reading {
+// heardOf returns what is known of a station that has been connected before the gateway's start;
+// nil for one that never was. To be called before the presence hears of the new connection.
+func (l *Link) heardOf(id site.StationID) *past {
 	if state, _ := l.presence.State(id); state.LastConnection.IsZero() {
 		return nil
 	}
-	return &reading{uptime: unknownUptime, arrival: l.began}
+	return &past{ended: l.began}
 }
 
 // Stop ends every call at once with the outcome Unresolved. To be called when no station is

@@ -15,7 +15,7 @@ type peer struct {
 	events *systemlog.Limiter // of its connections
 
 	mu      sync.Mutex // mu guards what follows, and what changes of its wires and calls
-	before  *reading   // the highest uptime of the connection before; nil: none is known
+	before  *past      // what was heard on the connections before; nil: no uptime
 	drift   int64      // that it has stated of its clock, in millionths
 	results bool       // it has stated that it answers each command by a result
 	// lastID is the packet id of the last command. The ids go on over connections, and begin
@@ -160,9 +160,7 @@ func (p *peer) end(w *wire) {
 	}
 	w.ended = true
 	close(w.gone)
-	if u := &w.uptimes; len(u.readings) > 0 && u.judge.fault == "" {
-		p.before = new(u.highest)
-	}
+	p.before = w.uptimes.end(w.link.clock())
 	p.drift = w.uptimes.drift
 	for _, c := range p.calls {
 		if c.wire == w {

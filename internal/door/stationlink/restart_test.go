@@ -14,75 +14,144 @@ import (
 	"gatehouse/internal/site"
 )
 
-// stored is a report that is sent on the connection after a restart of the station.
-type stored struct {
+// ownDrift is the drift of both clocks that no station states, in millionths.
+const ownDrift = 100
+
+// kept is a report of a connection, which a library may have kept over the connection before.
+type kept struct {
 	sending
-	fresh bool // of the run that the connection belongs to
+	fresh bool // made on this connection
 }
 
-// afterRestart draws the reports of a connection that begins at 0: the station restarted
-// before it, and its library has kept reports of the run before, which ended down before it,
-// in a file. The connection before was heard last away before it.
-func afterRestart(r *rand.Rand, away, down time.Duration) (all []stored) {
+// reconnection is a connection of a station, which was heard on another one before: that ended at
+// -away, by a clock that reads 0 when this one begins.
+type reconnection struct {
+	before, now player // the same, where it has not restarted between the two
+	restarted   bool
+	steady      bool          // every report of this connection travels for about as long
+	unknown     bool          // what was heard before: the gateway has restarted, too
+	away, late  time.Duration // late is how long the last report before had travelled
+	drift       int64
+	own         float64 // the rate of the gateway's clock
+	all         []kept
+}
+
+// reconnect draws a connection. Its library has kept reports of the run before, in a file where the
+// station has restarted.
+func reconnect(r *rand.Rand, restarted bool) (c reconnection) {
+	off := func(most float64) float64 { return 1 + (2*r.Float64()-1)*most/1e6 }
+	c = reconnection{
+		restarted: restarted, unknown: r.IntN(4) == 0, away: time.Second + upTo(r, time.Hour),
+		late: upTo(r, 4*time.Second), drift: []int64{0, 0, 50, 20_000}[r.IntN(4)],
+	}
+	c.own = off(50)
+	lived := c.late + time.Second + upTo(r, 100*time.Hour)
+	c.before = player{start: -c.away - lived, rate: off(float64(c.drift) + 50)}
+	c.now = c.before
+	ended := time.Duration(0) // the run before
+	if restarted {
+		c.now.start = -upTo(r, c.away)
+		ended = c.now.start - upTo(r, c.away+c.now.start)
+	}
+	delay := 4 * time.Second
+	if c.steady = r.IntN(2) == 0; c.steady {
+		delay = 50 * time.Millisecond
+	}
+	for made := upTo(r, time.Second); len(c.all) < 4; made += 6*time.Second + upTo(r, time.Hour) {
+		c.all = append(c.all, kept{sending{made: made, arrives: made + upTo(r, delay)}, true})
+	}
 	for range 1 + r.IntN(3) {
-		s := sending{made: -down - upTo(r, time.Minute), arrives: upTo(r, 3*time.Second), again: true}
+		k := kept{sending: sending{made: ended - upTo(r, ended-c.before.start), arrives: upTo(r, 4*time.Second)}}
 		if r.IntN(2) == 0 {
-			s.made, s.again = max(s.made, -away), false // what was made before it was not stored
+			k.arrives, k.again = upTo(r, time.Minute), true
 		}
-		all = append(all, stored{sending: s})
+		c.all = append(c.all, k)
 	}
-	for made := upTo(r, time.Second); len(all) < 8; made += 3*time.Second + upTo(r, time.Hour) {
-		all = append(all, stored{sending{made: made, arrives: made + upTo(r, 2*time.Second)}, true})
+	slices.SortStableFunc(c.all, func(a, b kept) int { return cmp.Compare(a.arrives, b.arrives) })
+	return c
+}
+
+// clock is the gateway's.
+func (c *reconnection) clock(truth time.Duration) time.Duration {
+	return 1000*time.Hour + time.Duration(c.own*float64(truth))
+}
+
+// isAmbiguous reports whether a report of the run before states by chance what is right to 5 s
+// and the drift.
+func (c *reconnection) isAmbiguous() bool {
+	return c.restarted && slices.ContainsFunc(c.all, func(k kept) bool {
+		off := c.before.uptime(k.made) - c.now.uptime(k.arrives)
+		return !k.fresh && max(off, -off) <= 5000+k.arrives.Milliseconds()*2*(c.drift+ownDrift)/1e6
+	})
+}
+
+// play plays the connection, and returns what is not right from its first fresh report on: a notAfter behind
+// the deadline, or, with a fresh report after that, none, or one with which the station refuses
+// every command.
+func (c *reconnection) play() string {
+	u := stationlink.NewUptimes(c.clock(0))
+	heard := c.clock(-c.away)
+	if c.unknown {
+		u.Follow(-1, heard, heard)
+	} else {
+		u.Follow(c.before.uptime(-c.away-c.late), heard, heard)
 	}
-	slices.SortStableFunc(all, func(a, b stored) int { return cmp.Compare(a.arrives, b.arrives) })
-	return all
+	fresh, certain := 0, 1
+	switch unclear := c.restarted || c.unknown || c.drift > 50; {
+	case unclear && !c.steady: // no reports keep pace, which alone shows of which run they are
+		certain = len(c.all)
+	case c.restarted && c.now.start-c.before.start < 15*time.Second: // until the new run is older
+		certain = len(c.all)
+	case c.restarted: // one that was kept may have come between
+		certain = 2
+	case c.unknown || c.drift > 50: // each report that was kept may have come between
+		certain = 3
+	}
+	for i, k := range c.all {
+		p := c.before
+		if k.fresh {
+			p = c.now
+			fresh++
+		}
+		now := c.clock(k.arrives)
+		u.Add(p.uptime(k.made), c.drift, k.again, now)
+		if fresh == 0 {
+			continue
+		}
+		const left = 5 * time.Second
+		notAfter, ok := u.NotAfter(now+time.Duration(c.own*float64(left)), now)
+		early := c.now.uptime(k.arrives+left) - notAfter
+		travelled := (k.arrives - k.made).Milliseconds()
+		switch most := travelled + travelled/20 + 3 + 11*(c.drift+ownDrift)/1000; {
+		case ok && early < 0:
+			return fmt.Sprintf("after %d: notAfter is %d ms behind the deadline: %+v", i, -early, c)
+		case k.fresh && fresh > certain && (!ok || early > most):
+			return fmt.Sprintf("after %d: notAfter is %t, %d ms before the deadline: %s; %+v", i, ok, early, u.Fault(), c)
+		}
+	}
+	return ""
 }
 
 // A station restarts, and its library sends reports of the run before beside those of the new
-// one, in whatever order: from the first report of the new run on, notAfter is never behind
-// the deadline, also where the gateway has restarted too.
+// one, in whatever order, also where the gateway has restarted too.
 func TestUptimes_reportsOfTheRunBefore(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(_ int, r *rand.Rand) string {
-		const heard = 2 * time.Hour // by the gateway's clock
-		lived := 2*time.Minute + upTo(r, 100*time.Hour)
-		away := 2*time.Second + upTo(r, time.Hour) // from the last report to the connection
-		began := -time.Second - upTo(r, away-2*time.Second)
-		down := upTo(r, away+began)
-		before, now := player{start: -away - lived, rate: 1}, player{start: began, rate: 1}
-		u := stationlink.NewUptimes(heard + away)
-		if known := before.uptime(-away); r.IntN(4) > 0 {
-			u.Follow(known, heard)
-		} else {
-			u.Follow(-1, heard)
+		c := reconnect(r, true)
+		if c.isAmbiguous() {
+			return ""
 		}
-		any := false
-		all := afterRestart(r, away, down-began)
-		if slices.ContainsFunc(all, func(s stored) bool {
-			return !s.fresh && max(before.uptime(s.made)-now.uptime(s.arrives), now.uptime(s.arrives)-before.uptime(s.made)) <= 5000
-		}) {
-			return "" // it states by chance what is right to 5 s
-		}
-		for i, s := range all {
-			p := before
-			if s.fresh {
-				p, any = now, true
-			}
-			clock := heard + away + s.arrives
-			u.Add(p.uptime(s.made), 0, s.again, clock)
-			if !any {
-				continue
-			}
-			const left = 5 * time.Second
-			notAfter, ok := u.NotAfter(clock+left, clock)
-			if late := notAfter - now.uptime(s.arrives+left); ok && late > 0 {
-				return fmt.Sprintf("after %d of %v: notAfter is %d ms behind the deadline", i, all, late)
-			}
-			if !ok && s.fresh && u.Fault() != "looks like seconds instead of milliseconds" {
-				return "no notAfter: the uptime " + string(u.Fault())
-			}
-		}
-		return ""
+		return c.play()
+	})
+}
+
+// A library sends what it has kept in memory over the connection before: the station has not
+// restarted.
+func TestUptimes_restarts(t *testing.T) {
+	t.Parallel()
+	eachCase(t, func(_ int, r *rand.Rand) string {
+		c := reconnect(r, false)
+		return c.play()
 	})
 }
 

@@ -26,13 +26,9 @@ type uptimes struct {
 	original bool    // a report has come that was not sent again
 	judge    judge
 
-	before *reading // the highest of the connection before; nil: there was no connection before
-	anew   bool     // the station seems to have restarted since
-	sure   bool     // it has
+	before *past // nil: there was no connection before
+	doubt  bool  // a report contradicts the readings, and may be newer
 }
-
-// unknownUptime is the uptime of a [reading] of which only the time is known.
-const unknownUptime = -1
 
 // reading is one uptime with the time of its arrival.
 type reading struct {
@@ -61,16 +57,17 @@ func allowance(elapsed, drift int64) int64 {
 
 // add takes over what a report states of the clock, and reports whether the report is old:
 // its uptime is below the highest of its connection, or it was sent again (DUP) and states
-// no higher one, although a report has come that was not, or it was made before the station
-// restarted. An old report states nothing.
+// no higher one, although a report has come that was not; or it was heard on the connection
+// before, or made before the station restarted. An old report states nothing.
 func (u *uptimes) add(stated Uptime, again bool, now time.Duration) (old bool) {
 	next := reading{uptime: stated.Milliseconds, arrival: now}
-	if stated.Stated && !again && u.showsRestart(next) {
-		u.restart(next)
+	begins := stated.Stated && !again && u.beginsRun(next)
+	if begins {
+		u.restart()
 	}
 	below := stated.Stated && next.uptime < u.highest.uptime
 	switch {
-	case stated.Stated && u.isOfRunBefore(next, again):
+	case stated.Stated && !begins && (u.wasHeard(next, again) || u.isOfRunBefore(next, again)):
 		return true
 	case below && (again || !u.judge.returns(u, next)):
 		return true
@@ -87,54 +84,10 @@ func (u *uptimes) add(stated Uptime, again bool, now time.Duration) (old bool) {
 		if !below && !again {
 			u.judge.compare(u, next)
 		}
-		u.highest = next
+		u.highest, u.doubt = next, false
 		u.keep(next)
 	}
 	return false
-}
-
-// showsRestart reports whether a report may be the first that was made after the station
-// restarted, which it can only do between two connections. Its uptime is then less than the
-// time since the connection before. Libraries that store in a file what they have not sent
-// also send reports of the run before: those are higher.
-func (u *uptimes) showsRestart(next reading) bool {
-	if u.before == nil || u.judge.fault != "" || !u.judge.mayBeStored(next) || u.wraps(next) {
-		return false
-	}
-	since := next.arrival - u.before.arrival + longestStall
-	switch first := len(u.readings) == 0; {
-	case next.uptime > since.Milliseconds(), u.sure, u.goesOn(next):
-		return false
-	case next.uptime < u.before.uptime, first:
-		return true
-	default:
-		return next.uptime < u.highest.uptime && !u.goesOn(u.highest)
-	}
-}
-
-// goesOn reports whether a report was made just now, if the station has not restarted.
-func (u *uptimes) goesOn(r reading) bool {
-	return u.before.uptime != unknownUptime && u.before.bound(r.arrival, u.drift)-r.uptime <= slowestLink.Milliseconds()
-}
-
-// restart forgets the run before. Should the station not have restarted, its next report
-// keeps pace with those that are forgotten.
-func (u *uptimes) restart(next reading) {
-	before := run{}
-	before.first, before.any = u.best(next.arrival)
-	u.judge = judge{began: u.judge.began, above: before}
-	u.readings, u.highest = nil, reading{}
-	u.anew, u.sure = true, next.uptime < u.before.uptime
-}
-
-// isOfRunBefore reports whether a report was made before the station restarted.
-func (u *uptimes) isOfRunBefore(next reading, again bool) bool {
-	best, known := u.best(next.arrival)
-	if !u.anew || !known || !u.judge.mayBeStored(next) || next.uptime-best.most(next.arrival, u.drift) <= slowestLink.Milliseconds() {
-		return false
-	}
-	u.anew = (u.sure || !u.goesOn(next)) && (again || !u.judge.above.keepsPace(next, slowestLink, u.drift))
-	return u.anew
 }
 
 // keep adds a reading, where it is or will be the greatest bound.
@@ -174,10 +127,10 @@ func (u *uptimes) forget(now time.Duration) {
 }
 
 // notAfter returns a deadline, now or later, in the station's own clock, in milliseconds
-// of its uptime, rounded down; false where the station has reported no uptime, or its clock
-// is wrong.
+// of its uptime, rounded down; false where the station has reported no uptime, its clock
+// is wrong, or its reports contradict each other.
 func (u *uptimes) notAfter(deadline, now time.Duration) (uptime int64, ok bool) {
 	u.forget(now)
 	best, ok := u.best(deadline)
-	return best.bound(deadline, u.drift), ok && u.judge.fault == ""
+	return best.bound(deadline, u.drift), ok && !u.doubt && u.judge.fault == ""
 }

@@ -58,7 +58,7 @@ func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
 
 // follow takes over what is known of the connection before; heard is that where nothing was
 // stated in this run of the gateway.
-func (w *wire) follow(heard *reading) {
+func (w *wire) follow(heard *past) {
 	w.peer.mu.Lock()
 	defer w.peer.mu.Unlock()
 	w.uptimes.before, w.uptimes.drift = cmp.Or(w.peer.before, heard), w.peer.drift

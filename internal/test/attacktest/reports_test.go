@@ -26,6 +26,7 @@ func TestAttack_oldReport(t *testing.T) {
 	s.Publish("report", old)
 	s.PublishAgain("report", old)
 	s.PublishAgain("report", []byte(`{"locks":[{"lockId":"lock-1","door":"open"}]}`))
+	check(t, s.TrySubscribe(1)) // the gateway has read what came before
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.Admin.Unlock(t.Context(), 1042, 1)
@@ -154,5 +155,46 @@ func TestAttack_acknowledgedAndRefused(t *testing.T) {
 	}
 	if out, _ := p.Run("journal", "--kind", "unlock"); strings.Count(out, " unlock ") != 3 || strings.Contains(out, "acknowledged") {
 		t.Errorf("the journal of three unlocks:\n%s", out)
+	}
+}
+
+// A library kept a report in memory over a reconnect, and sends it first; the report that follows was
+// taken for one of before a restart, so that every command was past its deadline for up to an hour.
+// One of before a restart of the station, from a file, makes no deadline late.
+func TestAttack_keptReport(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		heard, kept, fresh int64 // uptimes: before the reconnection; sent first after it; and then
+	}{
+		"of the same run":       {90_000, 75_000, 91_000},
+		"newer than was heard":  {90_000, 90_400, 91_000},
+		"of the run before":     {500_000_000, 500_000_400, 500},
+		"of a short run before": {150_000, 100_000, 20_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := gatewaytest.Exec(t, gatewaytest.Launch{})
+			p.AddAccount()
+			issued := p.Enrol(1042)
+			report := func(uptime int64) []byte { return fmt.Appendf(nil, `{"uptime":%d}`, uptime) }
+			connected := time.Now()
+			before := p.Dial(issued.MQTT)
+			before.Publish("report", report(c.heard))
+			check(t, before.TrySubscribe(1)) // the gateway has read what came before
+			s := p.Dial(issued.MQTT)
+			s.Publish("report", report(c.kept))
+			began := time.Now()
+			c.fresh += began.Sub(connected).Milliseconds() // real time: the clock of the station
+			s.Publish("report", report(c.fresh))
+			check(t, s.TrySubscribe(1))
+			go func() { _, _ = p.Admin.Unlock(t.Context(), 1042, 1) }()
+			command := s.Command()
+			passed := time.Since(began).Milliseconds() // real time: more of it only allows a later notAfter
+			ttl := (time.Duration(command.TTL) * time.Second).Milliseconds()
+			if command.NotAfter < c.fresh+ttl-1000 || command.NotAfter > c.fresh+passed+ttl+1000 {
+				t.Errorf("notAfter is %d ms after the fresh report, %d ms of which have passed; the ttl is %d ms", command.NotAfter-c.fresh, passed, ttl)
+			}
+			s.Result(command, "done", "unlocked")
+		})
 	}
 }
