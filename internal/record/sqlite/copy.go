@@ -150,7 +150,7 @@ func (db *DB) writeCopy() error {
 func keepNewer(ctx context.Context, q queryer, path string) error {
 	copied, _, err := readCopy(ctx, path)
 	if err != nil {
-		return nil //nolint:nilerr // it is of no use
+		return nil // it is of no use
 	}
 	defer func() { _ = copied.Close() }()
 	now, err := progressOf(ctx, q)
