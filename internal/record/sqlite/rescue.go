@@ -309,8 +309,8 @@ func usedNumbers(ctx context.Context, q queryer, known uint64) (low, high uint64
 // carryAll carries over what can be read of the journal, within [Config.CarryFor], and up to
 // what leaves carryRoom on the disk.
 func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
-	if version, err := schemaOf(ctx, r.damaged); sizeOf(r.from) == 0 || r.partial == "" && (err != nil || version == 0) {
-		return nil // nothing of it can be read
+	if r.unreadable(ctx) {
+		return nil
 	}
 	if _, err := r.next.ExecContext(ctx, "ATTACH ? AS damaged", r.reading); err != nil {
 		if isDamage(err) || r.partial == "" {
@@ -325,6 +325,12 @@ func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 	}
 	_, detached := r.next.ExecContext(ctx, "DETACH damaged")
 	return errors.Join(err, detached)
+}
+
+// unreadable reports whether nothing of the damaged database can be read.
+func (r *rescuer) unreadable(ctx context.Context) bool {
+	version, err := schemaOf(ctx, r.damaged)
+	return sizeOf(r.from) == 0 || r.partial == "" && (err != nil || version == 0)
 }
 
 // errNoRoom means that the disk has no room for more records.
