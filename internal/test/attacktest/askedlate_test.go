@@ -2,32 +2,27 @@ package attacktest_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
-	"gatehouse/internal/web/adminapi"
 )
 
 // What was possible: an administrator asked for an account, a token or a login while the disk
 // hung, and was removed. What he had asked for was stored when the disk answered again. It is
 // refused as his later requests are.
 func TestAttack_askedOnHangingDisk(t *testing.T) {
-	if !isolated(t, "mke2fs", "tune2fs") {
+	p, disk := onHangingDisk(t)
+	if p == nil {
 		return
 	}
-	disk := ext4(t)
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data"), Env: []string{"RUNTIME_DIRECTORY=" + t.TempDir()}})
 	for _, c := range []struct{ path, body string }{
 		{"/admin/v1/accounts", `{"email":"backdoor@example.test","password":"` + gatewaytest.Password + `","admin":true}`},
 		{"/admin/v1/tokens", `{"name":"spare key","scopes":["unlock:*"]}`},
 		{"/v1/auth/login", `{"email":"` + gatewaytest.Email + `","password":"` + gatewaytest.Password + `"}`},
 	} {
-		if _, err := p.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: gatewaytest.Email, Password: gatewaytest.Password, Admin: true}); err != nil {
-			t.Fatal(err)
-		}
+		addAdministrator(t, p)
 		access, _ := p.Login()
 		thaw := freeze(t, disk)
 		asked, removed := make(chan int, 1), make(chan error, 1)

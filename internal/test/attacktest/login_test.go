@@ -34,7 +34,7 @@ type phone struct{ *http.Client }
 
 // phoneAt returns a client whose connections come from that address.
 func phoneAt(from string) phone {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Control: freebind}
 	return phone{&http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}}
 }
 
@@ -69,12 +69,12 @@ func (p phone) login(ctx context.Context, at, email, password string) (int, time
 const gateIPv4, gateIPv6, gateLocal = "10.66.0.1", "fd00:66::1", "127.0.0.1"
 
 // throttledGateway starts a gateway in a network namespace in which all of 10.66.0.0/16
-// and a few neighbours of one IPv6 network are this host.
+// and one IPv6 network are this host.
 func throttledGateway(t *testing.T) *gatewaytest.Program {
 	t.Helper()
 	for _, command := range []string{
 		"addr add " + gateIPv4 + "/32 dev lo", "route add local 10.66.0.0/16 dev lo",
-		"-6 addr add " + gateIPv6 + "/128 dev lo nodad", "-6 addr add fd00:66::66/128 dev lo nodad", "-6 addr add fd00:66::7/128 dev lo nodad",
+		"-6 addr add " + gateIPv6 + "/128 dev lo nodad", "-6 route add local fd00:66::/64 dev lo",
 	} {
 		if out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(command)...).CombinedOutput(); err != nil { //nolint:gosec // of this test
 			t.Fatalf("ip %s: %v\n%s", command, err, out)

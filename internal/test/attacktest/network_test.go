@@ -178,13 +178,16 @@ func (f *siege) manyIPv4() source {
 // dialFrom connects the attacking host from one of its addresses; nil where that fails.
 func (f *siege) dialFrom(ctx context.Context, from net.IP, gateway, address string) (conn net.Conn) {
 	_, port, _ := net.SplitHostPort(address)
-	d := net.Dialer{Timeout: 2 * time.Second, LocalAddr: &net.TCPAddr{IP: from}, Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
-		})
-	}}
+	d := net.Dialer{Timeout: 2 * time.Second, LocalAddr: &net.TCPAddr{IP: from}, Control: freebind}
 	f.attacker.Do(func() { conn, _ = d.DialContext(ctx, "tcp", net.JoinHostPort(gateway, port)) })
 	return conn
+}
+
+// freebind lets a socket have any address that is routed to this host.
+func freebind(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
+	})
 }
 
 // enrolMany enrols stations.
