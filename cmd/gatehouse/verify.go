@@ -101,11 +101,11 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 			failed = fmt.Errorf("the journal was rewritten: %s has another record %d; keep a copy of the database as evidence, and find out who could write to it", t.Source, t.Seq)
 		}
 	}
-	if !v.Sound {
+	if !v.Sound && failed == nil {
 		failed = fmt.Errorf("the journal is broken at record %d: %s; keep a copy of the database as evidence, and find out who could write to it", v.Broken, v.Why)
 	}
 	err := a.result(v, func(w *lines) {
-		if !v.Sound {
+		if !v.Sound && len(v.Witnesses) == 0 {
 			return
 		}
 		if failed == nil {

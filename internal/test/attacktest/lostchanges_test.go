@@ -105,7 +105,7 @@ func (h *lostHouse) fillSessions(t *testing.T, account site.AccountID, after tim
 		created := after.Add(time.Duration(i+1) * time.Millisecond)
 		s := site.Session{
 			ID: site.SessionID(fmt.Sprint("filler-", i)), Account: account, Refresh: [32]byte{byte(i), byte(i >> 8), 1},
-			Created: site.At(created), Expires: site.At(created.Add(24 * time.Hour)), ClockTrusted: true,
+			Created: site.At(created), Expires: site.At(created.Add(24 * time.Hour)), ClockTrusted: true, Remote: "127.0.0.1",
 		}
 		adding.Go(func() {
 			if err := db.AddSession(t.Context(), s, [32]byte{}, site.Record{Kind: site.KindLogin, Facts: site.Facts{Account: account}}); err != nil {
