@@ -14,6 +14,8 @@ const (
 	unmeasured = 300 * time.Millisecond
 	// reaction is how long the kernels of both ends take with a segment.
 	reaction = 5 * time.Millisecond
+	// tick is the coarsest clock of a kernel that we run on.
+	tick = 10 * time.Millisecond
 )
 
 // Acknowledge has the kernel acknowledge now what the client has sent, instead of up to
@@ -46,6 +48,18 @@ func roundTrip(info *unix.TCPInfo) time.Duration {
 }
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// Age returns how long ago at least the kernel received the last bytes of a TCP connection,
+// or accepted it; zero if that cannot be known.
+func Age(conn net.Conn) (age time.Duration) {
+	_ = control(conn, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			age = max(0, time.Duration(info.Last_data_recv)*time.Millisecond-tick)
+		}
+	})
+	return age
+}
 
 // Received returns how many bytes the kernel has received on a TCP connection, read or
 // not; false if that cannot be known.

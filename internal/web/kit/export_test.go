@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"net"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -16,3 +17,6 @@ func (k *Kit) OneTurn() { k.turns = newTurns(1) }
 func (k *Kit) SetClock(clock func() time.Duration) { k.beat = newBeat(clock) }
 
 func (k *Kit) Beat() { k.beat.tick() }
+
+// Since returns the earliest arrival of what a connection of [Kit.Receive] reads first.
+func Since(c net.Conn) time.Duration { return c.(*receiver).since }

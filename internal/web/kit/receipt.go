@@ -41,7 +41,7 @@ const (
 
 // mark is one beat.
 type mark struct {
-	number int
+	number uint64
 	at     time.Duration // when it was, by the clock of the beat
 	sure   time.Duration // what a Read returns that waits by now came no earlier
 }
@@ -62,7 +62,7 @@ func newBeat(clock func() time.Duration) *beat {
 	for i := range b.recent {
 		b.recent[i] = now
 	}
-	b.last.Store(&mark{number: len(b.recent), at: now, sure: now})
+	b.last.Store(&mark{at: now, sure: now})
 	return b
 }
 
@@ -73,13 +73,14 @@ func newBeat(clock func() time.Duration) *beat {
 func (b *beat) tick() {
 	last := b.last.Load()
 	m := &mark{number: last.number + 1, at: b.clock(), sure: last.sure}
-	b.recent[m.number%len(b.recent)] = m.at
+	const kept = uint64(len(b.recent))
+	b.recent[m.number%kept] = m.at
 	b.doubt = max(b.doubt-beatEvery, 0)
 	if late := m.at - last.at; late >= 2*beatEvery {
 		b.doubt = max(b.doubt, min(late, maxDoubt))
 	}
-	for n := m.number; n > m.number-len(b.recent); n-- {
-		if at := b.recent[n%len(b.recent)]; at <= m.at-b.doubt {
+	for age := range kept { // the newest first
+		if at := b.recent[(m.number+kept-age)%kept]; at <= m.at-b.doubt {
 			m.sure = max(m.sure, at)
 			break
 		}
@@ -121,26 +122,34 @@ type reception struct {
 	net.Listener
 	beat  *beat
 	since time.Duration // the earliest arrival of the connections that are not accepted
+
+	// inherited is set until the queue was empty once: its connections may have come before
+	// this process, at a socket that systemd holds over a restart.
+	inherited bool
 }
 
 // Receive returns l with connections that note when requests arrive. The server of
 // [Kit.NewServer] needs it; a [Service] has its own.
 func (k *Kit) Receive(l net.Listener) net.Listener {
-	return &reception{Listener: l, beat: k.beat, since: k.beat.wait().at}
+	return &reception{Listener: l, beat: k.beat, since: k.beat.wait().at, inherited: true}
 }
 
 // Accept implements [net.Listener].
 func (l *reception) Accept() (net.Conn, error) {
 	began := l.beat.wait()
 	if !admission.Queued(l.Listener) {
-		l.since = max(l.since, began.at)
+		l.since, l.inherited = max(l.since, began.at), false
 	}
 	c, err := l.Listener.Accept()
 	l.since = l.beat.earliest(l.since, began)
 	if err != nil {
 		return nil, err
 	}
-	return &receiver{Conn: c, beat: l.beat, since: l.since}, nil
+	r := &receiver{Conn: c, beat: l.beat, since: l.since}
+	if l.inherited {
+		r.since = min(r.since, l.beat.clock()-admission.Age(c))
+	}
+	return r, nil
 }
 
 // receiver is a connection as the kernel has it, below TLS. Read is for one goroutine at a
@@ -179,6 +188,14 @@ func (r *receiver) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// CloseWrite closes half of the connection, where it can be: see [Conn.CloseWrite].
+func (r *receiver) CloseWrite() error {
+	if half, ok := r.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }
 
 // SetReadDeadline implements [net.Conn]. HTTP/2 lifts the deadline of the connection with each
