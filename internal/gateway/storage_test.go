@@ -36,7 +36,7 @@ func TestGateway_unreadableRevocations(t *testing.T) {
 				return err
 			}
 			s, _, err := slate.Open(cfg.Data, "", string(about.GatewayID))
-			_ = s.Hold([]byte(`{"RemoveRoof":1,"Record":{},"Revocation":1000}` + "\n")) // there is no runtime directory
+			_ = s.Hold([]byte(`{"RemoveRoof":1,"Record":{},"Revocation":1000000000000}` + "\n")) // there is no runtime directory
 			return errors.Join(err, s.Save(t.Context()))
 		},
 		"damaged": func() error { return os.WriteFile(path, make([]byte, 512<<10), 0o600) },

@@ -93,20 +93,25 @@ func TestLink_holdover(t *testing.T) {
 func TestLink_down_logsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		attempts, reason := 0, "reset"
+		attempts := 0
+		var stalled atomic.Bool
 		l := newHouse().link()
 		l.Logger, l.Broker = slog.New(slog.NewTextHandler(&log, nil)), mqttclient.Broker{URL: "tcp://127.0.0.1"}
 		l.Find = func(string) (string, error) {
 			attempts++
+			reason := "reset"
+			if stalled.Load() {
+				reason = "stalled"
+			}
 			return "", fmt.Errorf("read tcp 192.0.2.1:%d->192.0.2.7:1883: %s at %s", attempts, reason, time.Now())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Run(ctx) }()
-		for _, next := range []string{"stalled", "reset"} {
+		for _, next := range []bool{true, false} {
 			time.Sleep(10 * time.Hour)
 			synctest.Wait()
-			reason = next
+			stalled.Store(next)
 		}
 		time.Sleep(4 * time.Hour)
 		cancel()

@@ -420,8 +420,26 @@ type parts struct {
 	*broker
 	house  *house
 	health *health.Registry
-	log    *bytes.Buffer
+	log    *logText
 	stop   func()
+}
+
+// logText is a log that may be read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer // mu guards text
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // url is where the fake broker is.
@@ -437,7 +455,7 @@ func run(t *testing.T, h *house, settings link.Settings, before ...func(*parts))
 
 func start(t *testing.T, h *house, settings link.Settings, before ...func(*parts)) *parts {
 	t.Helper()
-	p := &parts{broker: &broker{}, house: h, health: &health.Registry{}, log: &bytes.Buffer{}}
+	p := &parts{broker: &broker{}, house: h, health: &health.Registry{}, log: &logText{}}
 	made, err := link.New(t.Context(), link.Config{
 		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: locks{h: h}, Updates: h,
 		Clock: clock{}, Logger: slog.New(slog.NewTextHandler(p.log, nil)), Health: p.health, Metrics: metric.New(),

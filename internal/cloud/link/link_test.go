@@ -136,10 +136,10 @@ func TestLink_down_logsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reset := &mqttclient.DialError{Step: mqttclient.StepLogin, Err: new(moving)}
 		p := run(t, newHouse(), link.Settings{}, func(p *parts) { p.refuse = reset })
-		lines := func() int { return strings.Count(p.log.String(), "\n") }
+		lines := func() int { synctest.Wait(); return strings.Count(p.log.String(), "\n") }
 		time.Sleep(outage)
 		if n := lines(); n != 1 {
-			t.Fatalf("%d lines and %d bytes of %d attempts", n, p.log.Len(), len(p.attempts()))
+			t.Fatalf("%d lines and %d bytes of %d attempts", n, len(p.log.String()), len(p.attempts()))
 		}
 		for _, other := range []error{&mqttclient.DialError{Step: mqttclient.StepResolve, Err: new(moving)}, reset} {
 			p.set(func() { p.refuse = other })
@@ -168,7 +168,7 @@ func TestLink_down_logsOnce(t *testing.T) {
 			}
 		}
 		if n := strings.Count(p.log.String(), "\n"); n != 3 {
-			t.Errorf("%d lines and %d bytes of %d connections:\n%.500s", n, p.log.Len(), len(p.attempts()), p.log)
+			t.Errorf("%d lines and %d bytes of %d connections:\n%.500s", n, len(p.log.String()), len(p.attempts()), p.log)
 		}
 	})
 }
