@@ -60,7 +60,7 @@ trusted then.`,
 	f.StringVar(&flags.until, "until", "", "only records before this `TIME`")
 	f.StringVar(&flags.station, "station", "", "only records of station `N`")
 	f.StringSliceVar(&flags.kinds, "kind", nil, "only records of this `KIND`, such as unlock; may be given several times")
-	f.Uint64Var(&flags.last, "last", 0, "begin with the `N`th of these records from the end")
+	f.Uint64Var(&flags.last, "last", 0, "only the last `N` of these records")
 	f.BoolVar(&flags.csv, "csv", false, "write CSV (RFC 4180)")
 	cmd.AddCommand(a.verifyCommand())
 	return cmd
@@ -75,7 +75,7 @@ func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selectio
 		flags.last = followed
 	}
 	if flags.last > 0 {
-		if query.After, err = beforeLast(ctx, gw, query, flags.last); err != nil {
+		if query, err = onlyLast(ctx, gw, query, flags.last); err != nil {
 			return err
 		}
 	}
@@ -92,22 +92,29 @@ func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selectio
 	return a.printJournal(ctx, gw, query, flags, names)
 }
 
-// beforeLast returns the seq before the last so many records that a query selects.
-func beforeLast(ctx context.Context, gw *client.Client, query client.JournalQuery, last uint64) (seq uint64, err error) {
+// onlyLast narrows a query to the last so many of its records. What is written meanwhile
+// belongs to it only where the query follows the journal.
+func onlyLast(ctx context.Context, gw *client.Client, query client.JournalQuery, last uint64) (client.JournalQuery, error) {
 	const most = 1000 // records of one answer
-	query.Follow = false
+	page, end := query, uint64(0)
+	page.Follow = false
 	for found := 1; last > 0 && found > 0; last -= uint64(found) { //nolint:gosec // at most last
-		found, query.Tail = 0, int(min(last, most)) //nolint:gosec // at most 1,000
-		for r, err := range gw.Journal(ctx, query) {
+		found, page.Tail = 0, int(min(last, most)) //nolint:gosec // at most 1,000
+		for r, err := range gw.Journal(ctx, page) {
 			if err != nil {
-				return 0, err
+				return query, err
 			}
 			if found++; found == 1 {
-				query.Before = r.Seq
+				page.Before = r.Seq
 			}
+			end = max(end, r.Seq)
 		}
 	}
-	return max(query.Before, 1) - 1, ctx.Err()
+	query.After = max(page.Before, 1) - 1
+	if !query.Follow {
+		query.Before = end + 1
+	}
+	return query, ctx.Err()
 }
 
 // query reads the flags.
