@@ -122,6 +122,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 		a.device = newDevice()
 	}
 	refresh, session, err := s.begin(ctx, account, a)
+	s.evict(account)
 	if _, still := s.dir.proven(who); !still {
 		_ = s.Revoke(ctx, site.Actor{Account: account.ID, Session: session.ID}, false) // Run retries it
 		return Tokens{}, errCredentials
@@ -138,8 +139,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	return Tokens{Access: access, Refresh: refresh, Cookie: cookie, Device: a.device.secret}, nil
 }
 
-// begin stores a session that begins now and its device, then enters them in memory. It
-// ends others of the account where there are too many.
+// begin stores a session that begins now and its device, then enters them in memory.
 func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
 	release, err := s.lockSessions(ctx, account.ID)
 	if err != nil {
@@ -165,14 +165,14 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 	now := s.clock.Now()
 	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created.Time); stepped && entered != nil {
 		s.dir.rebaseNew(entered, now)
-		s.rebaseSoon()
+		s.storeSoon()
 	}
-	s.evict(ctx, account)
 	return refresh, session, nil
 }
 
-// evict ends the oldest sessions of an account that has too many. Where that cannot be stored, Run retries it.
-func (s *Service) evict(ctx context.Context, account site.Account) {
+// evict ends the oldest sessions of an account that has too many. It leaves the storing to
+// [Service.Run], so that no login waits for it.
+func (s *Service) evict(account site.Account) {
 	oldest := s.dir.excess(account.ID)
 	if len(oldest) == 0 {
 		return
@@ -180,7 +180,8 @@ func (s *Service) evict(ctx context.Context, account site.Account) {
 	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
 		Origin: site.Local, Account: account.ID, Email: account.Email, Detail: "the oldest sessions of one network, by a login: the account had too many",
 	}}
-	_, _ = s.end(ctx, site.Actor{}, func(id site.SessionID) bool { return slices.Contains(oldest, id) }, rec)
+	_ = s.changes.Foresee(site.Actor{}, s.ending(func(id site.SessionID) bool { return slices.Contains(oldest, id) }, rec, new(int)))
+	s.storeSoon()
 }
 
 // lockSessions waits for the logins of an account that are being stored, and returns the

@@ -310,6 +310,7 @@ func TestService_Login_evictsOldest(t *testing.T) {
 	h.alive(all[0])
 	newest := h.login(porter)
 	h.dead(all[0])
+	h.flush()
 	for _, tokens := range []access.Tokens{all[1], all[access.MaxSessions-1], newest, other} {
 		h.alive(tokens)
 	}
@@ -346,6 +347,7 @@ func TestService_Login_evictsLargestNetwork(t *testing.T) {
 	for _, tokens := range []access.Tokens{mine, theirs[3], also} {
 		h.alive(tokens)
 	}
+	h.flush()
 	h.agree()
 }
 
@@ -362,4 +364,40 @@ func TestService_Login_evictionFails(t *testing.T) {
 	h.store.fail("AddSession", errDisk)
 	h.is(h.try(porter, right, address(1)), fault.Unavailable)
 	h.alive(first)
+}
+
+// A login to an account with too many sessions does not wait until the end of the oldest is
+// stored, and keeps no other login waiting.
+func TestService_Login_evictionHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		h.fakeHashing()
+		h.ok(h.SetPassword(t.Context(), admin(), porter, right))
+		first := h.login(porter)
+		for range access.MaxSessions - 1 {
+			h.clock.advance(time.Second)
+			h.login(porter)
+		}
+		h.store.entered = func(method string) {
+			if method == "EndSessions" {
+				time.Sleep(8 * time.Second) // the disk hangs
+			}
+		}
+		stop := h.running()
+		began := time.Now()
+		for range 2 {
+			h.clock.advance(time.Second)
+			h.login(porter)
+			synctest.Wait()
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("the logins took %v", waited)
+		}
+		h.dead(first)
+		stop()
+		if n := len(h.store.kept()); n != access.MaxSessions {
+			t.Errorf("%d sessions are stored", n)
+		}
+	})
 }

@@ -18,15 +18,7 @@ import (
 // days.
 func (s *Service) ClockStepped(step time.Duration) {
 	s.dir.rebase(s.clock.Now(), max(step, 0))
-	s.rebaseSoon()
-}
-
-// rebaseSoon has [Service.Run] store the new expiries.
-func (s *Service) rebaseSoon() {
-	select {
-	case s.stepped <- struct{}{}:
-	default: // Run is about to
-	}
+	s.storeSoon()
 }
 
 // retryRebased stores the new expiries that the store does not hold yet. Two calls at a

@@ -95,16 +95,21 @@ func every(site.SessionID) bool { return true }
 // how many these are, including those whose end is not stored yet, without those that had
 // expired.
 func (s *Service) end(ctx context.Context, by site.Actor, which choice, rec site.Record) (ended int, err error) {
-	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+	err = s.changes.Revoke(ctx, by, s.ending(which, rec, &ended))
+	return ended, err
+}
+
+// ending drafts for end, and sets ended.
+func (s *Service) ending(which choice, rec site.Record, ended *int) func() ([]site.Amendment, error) {
+	return func() ([]site.Amendment, error) {
 		var living []site.SessionID
-		living, ended = s.dir.toEnd(rec.Account, which, s.clock.Now())
+		living, *ended = s.dir.toEnd(rec.Account, which, s.clock.Now())
 		if len(living) == 0 {
 			return nil, nil
 		}
 		rec.Count = limit.CountOf(len(living))
 		return []site.Amendment{{EndSessions: living, Record: rec}}, nil
-	})
-	return ended, err
+	}
 }
 
 // toEnd returns the sessions of an account, of those that which chooses, that have not ended

@@ -67,7 +67,7 @@ type Service struct {
 	failures *failures
 	dir      *directory
 	apps     *token.Service
-	stepped  chan struct{} // capacity 1: the clock has stepped, see [Service.Run]
+	soon     chan struct{} // capacity 1: see [Service.storeSoon]
 }
 
 // Format implements [fmt.Formatter]: a Service holds keys and hashes, so it never
@@ -104,7 +104,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		failures: newFailures(),
 		dir:      newDirectory(loaded, cfg.Logger),
 		apps:     token.New(loaded.Tokens, cfg.Changes, cfg.Clock),
-		stepped:  make(chan struct{}, 1),
+		soon:     make(chan struct{}, 1),
 	}
 	s.SetZone(cfg.Zone)
 	s.changes.Ask(s.Lives)
@@ -132,13 +132,19 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-flush.C:
 			s.flush(ctx)
-		case <-s.stepped:
-			if err := s.retryRebased(ctx); err != nil {
-				s.log.Warn("storage does not take the new expiry of sessions", "error", err)
-			}
+		case <-s.soon:
+			s.flush(ctx)
 		case <-prune.C:
 			s.prune(ctx)
 		}
+	}
+}
+
+// storeSoon has [Service.Run] write what is known in memory alone. It does not wait.
+func (s *Service) storeSoon() {
+	select {
+	case s.soon <- struct{}{}:
+	default: // Run is about to
 	}
 }
 

@@ -133,7 +133,7 @@ func TestService_logsStore(t *testing.T) {
 	}{
 		"AppendRecord": {"failed login is not journalled", func(h *house) { _ = h.try(porter, wrong, address(1)) }},
 		"DropExpired":  {"expired sessions stay in storage for now", func(h *house) { h.Prune(context.Background()) }},
-		"RebaseSessions": {"storage does not take the new expiry of sessions", func(h *house) {
+		"RebaseSessions": {"storing the new expiry of sessions", func(h *house) {
 			h.ClockStepped(time.Minute)
 			synctest.Wait()
 		}},

@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -110,16 +111,19 @@ func (d *directory) excess(id site.AccountID) (out []site.SessionID) {
 	if a == nil || len(a.sessions) <= maxSessions {
 		return nil
 	}
-	all, networks := a.sorted(), make(map[netip.Addr]int)
-	all = slices.DeleteFunc(all, func(s *session) bool { return s.ended })
-	for _, s := range all {
-		networks[s.network()]++
+	networks, living := make(map[netip.Addr][]*session), 0
+	for _, s := range a.sorted() {
+		if !s.ended {
+			networks[s.network()] = append(networks[s.network()], s)
+			living++
+		}
 	}
-	for len(all) > maxSessions {
-		most := slices.MaxFunc(all, func(a, b *session) int { return cmp.Compare(networks[a.network()], networks[b.network()]) })
-		out = append(out, most.ID)
-		networks[most.network()]--
-		all = slices.DeleteFunc(all, func(s *session) bool { return s == most })
+	for ; living > maxSessions; living-- {
+		most := slices.MaxFunc(slices.Collect(maps.Values(networks)), func(a, b []*session) int {
+			return cmp.Or(cmp.Compare(len(a), len(b)), b[0].Created.Compare(a[0].Created.Time))
+		})
+		out = append(out, most[0].ID)
+		networks[most[0].network()] = most[1:]
 	}
 	return out
 }

@@ -179,6 +179,13 @@ func (s *Service) Revoke(ctx context.Context, by site.Actor, draft func() ([]sit
 	return nil
 }
 
+// Foresee revokes as [Service.Revoke] does, and leaves the storing to the next change and to
+// [Service.Settle]. Errors: Unauthenticated, and that of draft.
+func (s *Service) Foresee(by site.Actor, draft func() ([]site.Amendment, error)) error {
+	_, err := s.foreseen(by, draft)
+	return err
+}
+
 // foreseen makes revocations pending.
 func (s *Service) foreseen(by site.Actor, draft func() ([]site.Amendment, error)) (added []*revocation, err error) {
 	s.mu.Lock()
