@@ -183,13 +183,10 @@ func (c *Clock) Now() time.Time {
 // accepted the system's time in this run and no time service contradicts.
 func (c *Clock) Trusted() bool { return c.trusted.Load() }
 
-// Holdover reports whether the time is right to a few seconds: the clock is trusted, or was
-// so within 72 hours in this run and the system's time has not been stepped since. A machine
-// that was suspended counts as stepped.
+// Holdover reports whether the time is right to a few seconds: the clock was trusted within
+// 72 hours in this run, and the system's time has not been stepped since. A machine that was
+// suspended counts as stepped, until the time is known again.
 func (c *Clock) Holdover() bool {
-	if c.Trusted() {
-		return true
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

@@ -201,6 +201,26 @@ func TestClock_Holdover_reset(t *testing.T) {
 	})
 }
 
+// After a suspend the time is not sure before it was looked at, although the clock is trusted.
+func TestClock_Holdover_suspended(t *testing.T) {
+	within(t, func(r *rig) {
+		r.set(0, true)
+		r.run(time.Now())
+		r.pass(time.Minute)
+		if !r.Holdover() {
+			t.Error("before: no holdover")
+		}
+		r.set(time.Hour, true)
+		if r.Holdover() {
+			t.Error("at once after the suspend it vouches for the time")
+		}
+		r.pass(time.Minute)
+		if !r.Holdover() {
+			t.Error("the time is known again: no holdover")
+		}
+	})
+}
+
 func TestClock_Reset(t *testing.T) {
 	within(t, func(r *rig) {
 		r.set(0, true)
