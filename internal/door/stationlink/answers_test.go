@@ -61,6 +61,13 @@ func TestLink_Call_answersByResult(t *testing.T) {
 		}, site.Expired, false},
 		"another word": {`{"answers":"puback"}`, func(s station) { s.Acknowledged(s.k, s.id, 0) }, site.Acknowledged, false},
 		"a wrong type": {`{"answers":["result"]}`, func(s station) { s.Acknowledged(s.k, s.id, 0) }, site.Acknowledged, false},
+		"puback, then a connection that does not state it": {byResult, func(s station) {
+			s.Acknowledged(s.k, s.id, 0)
+			s.Disconnected(s.k, "lost")
+			next := &conn{qos: 1, number: 2}
+			connect(s.t, s.Link, next)
+			report(s.Link, next, []byte(`{}`))
+		}, site.Expired, false},
 		"taken back": {byResult, func(s station) {
 			report(s.Link, s.k, []byte(`{"answers":"puback"}`))
 			s.Acknowledged(s.k, s.id, 0)

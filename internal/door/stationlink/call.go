@@ -23,6 +23,7 @@ type call struct {
 	rest     time.Duration   // what was left of the time when the command left; zero until then
 	tokens   []chan struct{} // to be released when it is acknowledged, or over at QoS 0
 	acked    bool            // within the deadline
+	promised bool            // acknowledged by a station that answers by results
 	answered bool            // or given up
 	outcome  site.Outcome    // the answer; "" without one
 }

@@ -73,8 +73,11 @@ func (p *peer) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 func (p *peer) hasOnlyAcknowledged(c *call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return c.acked && !p.results
+	return p.onlyAcknowledged(c)
 }
+
+// onlyAcknowledged is hasOnlyAcknowledged with mu held.
+func (p *peer) onlyAcknowledged(c *call) bool { return c.acked && !c.promised && !p.results }
 
 // acknowledge makes room for another command at QoS 1, and ends the call with that packet
 // id, unless it waits for the station's result and the packet only acknowledges it: always
@@ -90,7 +93,7 @@ func (p *peer) acknowledge(id uint16, outcome site.Outcome) {
 	c.free()
 	waits := p.results || c.wantResult && c.left() > c.reserve()
 	if !c.answered && outcome == site.Acknowledged && waits {
-		c.acked = true
+		c.acked, c.promised = true, p.results
 		return
 	}
 	p.answer(c, outcome)
@@ -119,7 +122,7 @@ func (p *peer) finish(c *call) (outcome site.Outcome, acknowledged, owes bool) {
 	if !c.answered {
 		p.settle(c)
 	}
-	return c.outcome, c.acked && !p.results, !c.acked && !c.wire.ended
+	return c.outcome, p.onlyAcknowledged(c), !c.acked && !c.wire.ended
 }
 
 // withdraw drops a call whose command was not sent: it owes no acknowledgement.
