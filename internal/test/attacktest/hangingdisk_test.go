@@ -140,3 +140,44 @@ func TestAttack_loginsOnHangingDisk(t *testing.T) {
 	thaw()
 	all.Wait()
 }
+
+// What was possible: one account that ended its session again and again, from some addresses,
+// while the disk hung, had every place for changes of accounts. Who ended the session of a lost
+// phone then was refused, and that phone opened doors.
+func TestAttack_revokeOnHangingDisk(t *testing.T) {
+	p, disk := onHangingDisk(t)
+	if p == nil {
+		return
+	}
+	addAdministrator(t, p)
+	own, refreshOwn := p.Login()
+	lost, refreshLost := p.Login()
+	revoke := func(client phone, refresh string) (status int) {
+		status, _ = client.post(await.Context(t), p.HTTP+"/v1/auth/revoke", map[string]string{"refreshToken": refresh})
+		return status
+	}
+	thaw := freeze(t, disk)
+	const addresses, each = 12, 40
+	var all sync.WaitGroup
+	var over atomic.Int64
+	for n := range addresses * each {
+		all.Go(func() {
+			defer over.Add(1)
+			revoke(phoneAt(fmt.Sprintf("127.0.2.%d", 1+n/each)), refreshOwn)
+		})
+	}
+	p.Await("each request waits, or is refused", func() bool {
+		return int(over.Load())+metricOf(p, "\ngatehouse_http_requests_in_flight ") > addresses*each
+	})
+	if status := p.Do(http.MethodGet, "/local/v1/stations", own, nil).Status; status != http.StatusUnauthorized {
+		t.Errorf("the session of the attacker: %d", status)
+	}
+	if status := revoke(phoneAt("127.0.0.1"), refreshLost); status != http.StatusServiceUnavailable {
+		t.Errorf("the end of the lost session is answered with %d", status)
+	}
+	if status := p.Do(http.MethodGet, "/local/v1/stations", lost, nil).Status; status != http.StatusUnauthorized {
+		t.Errorf("the lost session: %d", status)
+	}
+	thaw()
+	all.Wait()
+}

@@ -133,6 +133,9 @@ func (a *API) endSession(x *kit.Exchange, all bool) error {
 	actor := x.Req.Actor
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), endTimeout)
 	defer cancel()
+	if x.Hurried() {
+		cancel()
+	}
 	_, err := kit.Await(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, a.Access.Revoke(ctx, actor, all)
 	})

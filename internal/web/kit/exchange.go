@@ -62,6 +62,7 @@ type Exchange struct {
 	slot    limit.Slot    // among the requests in flight
 	working bool          // the gateway works on it
 	counted *callers      // in the quota of changes; nil: it is not
+	hurried bool          // see [Exchange.Hurried]
 	known   Known         // as the route found it
 	urgent  bool          // it opens a door: handshakes and turns wait for it
 	stream  bool          // its answer lasts

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -55,20 +56,33 @@ func newChanges() *limit.Quota[caller] {
 	})
 }
 
-// change marks the request as one that changes something, unless its caller has too many of
-// them in flight.
-func (x *Exchange) change() error {
+// change marks the request as one that changes something; false where its caller has too
+// many of them in flight.
+func (x *Exchange) change() bool {
 	who := x.path()
 	if who.keys[0].class == users {
 		who.keys[0].class = administrators
 	}
 	if !x.kit.changes.Enter(who.keys[:who.depth]...) {
-		return x.crowded()
+		return false
 	}
 	x.counted = &who
 	x.work()
-	return nil
+	return true
 }
+
+// hurry has the handler wait for nothing: what it revokes takes effect, and is stored later.
+// So nobody who has all places for changes, while the disk does not answer, keeps another from
+// revoking a right.
+func (x *Exchange) hurry() {
+	ctx, cancel := context.WithTimeout(x.Req.Context(), 0)
+	cancel()
+	x.Req.Request, x.hurried = x.Req.WithContext(ctx), true
+}
+
+// Hurried reports whether the handler must not wait for the store, because there is no place for
+// the request. Its context has ended then.
+func (x *Exchange) Hurried() bool { return x.hurried }
 
 // work marks the request as one that the gateway works on.
 func (x *Exchange) work() {

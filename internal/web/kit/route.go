@@ -107,12 +107,10 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // run serves a route.
-func (x *Exchange) run(rt *Route) (err error) {
-	if rt.Guard != nil {
-		x.guard = rt.Guard
-		if x.Req.Actor, err = rt.Guard(x); err != nil {
-			return err
-		}
+func (x *Exchange) run(rt *Route) error {
+	x.guard = rt.Guard
+	if err := x.admit(); err != nil {
+		return err
 	}
 	if err := x.readBody(rt); err != nil {
 		return err
@@ -124,15 +122,31 @@ func (x *Exchange) run(rt *Route) (err error) {
 		x.opening()
 		return rt.Serve(x)
 	}
-	if rt.Method != http.MethodGet && rt.Method != "" {
-		if err := x.change(); err != nil { // without a body too
-			return err
-		}
+	changes := rt.Method != http.MethodGet && rt.Method != "" // without a body too
+	crowded := changes && !x.change()
+	if crowded && x.class() == strangers {
+		return x.crowded()
 	}
 	if err := x.awaitTurn(); err != nil {
 		return err
 	}
+	if crowded {
+		x.hurry()
+	}
+	if changes { // the body may have come slowly
+		if err := x.admit(); err != nil {
+			return err
+		}
+	}
 	return rt.Serve(x)
+}
+
+// admit asks the guard of the route who sends the request.
+func (x *Exchange) admit() (err error) {
+	if x.guard != nil {
+		x.Req.Actor, err = x.guard(x)
+	}
+	return err
 }
 
 // Admitted reports whether the guard of the route still admits the caller, for an answer

@@ -70,6 +70,9 @@ func newDesk() *desk {
 		{Method: http.MethodPost, Pattern: "/change", Known: func(r *kit.Request) kit.Known {
 			return kit.Known{Account: site.AccountID(r.Header.Get("Account")), Device: r.Header.Get("Device"), Fresh: r.Header.Get("Fresh") != ""}
 		}, Serve: func(x *kit.Exchange) error {
+			if x.Hurried() {
+				return fault.New(fault.Unavailable, context.Cause(x.Req.Context()).Error())
+			}
 			<-d.door
 			d.note("change of " + x.Req.Header.Get("Account"))
 			return x.Encode(http.StatusOK, 1)
@@ -236,7 +239,7 @@ func TestRoute_changesOfOneCaller(t *testing.T) {
 		door := d.ask(http.MethodPost, "/door", "greedy")
 		close(d.door)
 		d.all.Wait()
-		if refused.Code != http.StatusTooManyRequests || device.Code != http.StatusOK || other.Code != http.StatusOK || door.Code != http.StatusOK {
+		if refused.Code != http.StatusServiceUnavailable || device.Code != http.StatusOK || other.Code != http.StatusOK || door.Code != http.StatusOK {
 			t.Errorf("one more change %d, that of another device %d, of another account %d, a door %d", refused.Code, device.Code, other.Code, door.Code)
 		}
 		again := d.ask(http.MethodPost, "/change", "greedy")
