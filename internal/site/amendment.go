@@ -1,5 +1,10 @@
 package site
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // Amendment is one change that an administrator makes, with its record. Exactly one of
 // the other fields is set. Several are stored in one transaction: all or none.
 type Amendment struct {
@@ -14,8 +19,9 @@ type Amendment struct {
 	UpdateStation *Station  `json:",omitzero"` // replaces what is stored of the station with that id
 	RemoveStation StationID `json:",omitzero"`
 
-	DropSecret StationID    `json:",omitzero"` // no login is that station until an update sets another secret
-	LowerMode  *StationMode `json:",omitzero"`
+	DropSecret StationID `json:",omitzero"` // no login is that station until an update sets another secret
+
+	LimitStation *StationLimit `json:",omitzero"` // it has this at most
 
 	PutGrant    *Grant    `json:",omitzero"` // in place of the one of the same key
 	NarrowGrant *Grant    `json:",omitzero"` // the one of the same key holds within these terms at most
@@ -40,10 +46,32 @@ type Amendment struct {
 	Revocation uint64 `json:",omitzero"` // its number, of what package amend holds until it is stored; 0: it is no revocation
 }
 
-// StationMode is the most that Home Assistant may have of a station from now on.
-type StationMode struct {
+// StationLimit is what a station has at most.
+type StationLimit struct {
 	Station       StationID
 	HomeAssistant HomeAssistantMode
+	Locks         int    `json:",omitzero"` // 0: as many as it has
+	Token         string `json:",omitzero"` // of the station token that counts, the text that [Station.lostToken] makes; "": of any
+}
+
+// Of returns the station within the limit. Another token than the one that counts is replaced by
+// one that nobody has.
+func (l StationLimit) Of(s Station) Station {
+	s.HomeAssistant = min(s.HomeAssistant, l.HomeAssistant)
+	if l.Locks > 0 {
+		s.Locks = min(s.Locks, l.Locks)
+	}
+	if l.Token != "" && s.lostToken() != l.Token {
+		s.Token = Secret(l.Token)
+	}
+	return s
+}
+
+// lostToken returns what stands for the token of a station where that is lost. It is no more
+// known than that, and does not tell it.
+func (s Station) lostToken() string {
+	sum := sha256.Sum256([]byte(s.Token.Reveal()))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Revoking returns what of the amendment revokes access, to be stored again in an older state that does not have
@@ -65,8 +93,9 @@ func (a Amendment) Revoking() (revoking Amendment, ok bool) {
 		r.UpdateStation, r.DropSecret = nil, a.UpdateStation.ID
 		r.Record.Detail = "the secret that was set is lost: rotate it"
 	case a.UpdateStation != nil:
-		r.UpdateStation, r.LowerMode = nil, &StationMode{a.UpdateStation.ID, a.UpdateStation.HomeAssistant}
-		r.Record.Detail = "Home Assistant: " + string(a.UpdateStation.HomeAssistant) + " at most"
+		s := *a.UpdateStation
+		r.UpdateStation, r.LimitStation = nil, &StationLimit{s.ID, s.HomeAssistant, s.Locks, s.lostToken()}
+		r.Record.Detail = "a change is lost (" + a.Record.Detail + "): the station has no more than it left, and no token that it replaced"
 	}
 	return r, true
 }

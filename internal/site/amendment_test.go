@@ -45,19 +45,46 @@ func TestAmendment_Revoking(t *testing.T) {
 }
 
 func TestAmendment_Revoking_replaced(t *testing.T) {
-	station := &site.Station{ID: 7, HomeAssistant: site.HomeAssistantState}
+	station := &site.Station{ID: 7, HomeAssistant: site.HomeAssistantState, Locks: 2, Token: "t"}
 	for name, c := range map[string]struct{ of, want site.Amendment }{
 		"password":  {site.Amendment{UpdateAccount: &site.Account{ID: "a", Password: "x", Admin: true}}, site.Amendment{DropPassword: "a"}},
 		"demotion":  {site.Amendment{UpdateAccount: &site.Account{ID: "a"}}, site.Amendment{UpdateAccount: &site.Account{ID: "a"}}},
 		"promotion": {site.Amendment{UpdateAccount: &site.Account{ID: "a", Admin: true}}, site.Amendment{}},
 		"grant":     {site.Amendment{PutGrant: &site.Grant{Account: "a"}}, site.Amendment{NarrowGrant: &site.Grant{Account: "a"}}},
 		"secret":    {site.Amendment{UpdateStation: station, Record: site.Record{Kind: site.KindStationRotated}}, site.Amendment{DropSecret: 7}},
-		"mode":      {site.Amendment{UpdateStation: station}, site.Amendment{LowerMode: &site.StationMode{Station: 7, HomeAssistant: site.HomeAssistantState}}},
+		"mode": {site.Amendment{UpdateStation: station}, site.Amendment{LimitStation: &site.StationLimit{
+			Station: 7, HomeAssistant: site.HomeAssistantState, Locks: 2, Token: "e3b98a4da31a127d4bde6e43033f66ba",
+		}}},
 	} {
 		r, ok := c.of.Revoking()
 		r.Record = site.Record{}
 		if name == "promotion" && ok || name != "promotion" && !reflect.DeepEqual(r, c.want) {
 			t.Errorf("%s: %+v, %v", name, r, ok)
 		}
+	}
+}
+
+// An older station has no more than the limit, and the token that counts or none that anybody has.
+func TestStationLimit_Of(t *testing.T) {
+	now := site.Station{ID: 7, HomeAssistant: site.HomeAssistantState, Locks: 2, Token: "now"}
+	r, _ := site.Amendment{UpdateStation: &now}.Revoking()
+	limit := *r.LimitStation
+	for name, c := range map[string]struct{ of, want site.Station }{
+		"the same": {now, now},
+		"more":     {site.Station{ID: 7, HomeAssistant: site.HomeAssistantUnlock, Locks: 3, Token: "now"}, now},
+		"less":     {site.Station{HomeAssistant: site.HomeAssistantOff, Locks: 1, Token: "now"}, site.Station{HomeAssistant: site.HomeAssistantOff, Locks: 1, Token: "now"}},
+	} {
+		if got := limit.Of(c.of); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	older := now
+	older.Token = "before"
+	got := limit.Of(older)
+	if got.Token == older.Token || got.Token == now.Token || len(got.Token) < 32 || limit.Of(got) != got {
+		t.Errorf("a token of before: %q", got.Token.Reveal())
+	}
+	if mode := (site.StationLimit{Station: 7, HomeAssistant: site.HomeAssistantState}); mode.Of(older) != older {
+		t.Error("a limit of the mode alone changes more")
 	}
 }

@@ -258,7 +258,7 @@ func TestAmendment_written(t *testing.T) {
 		{UpdateAccount: &site.Account{ID: "a", Email: "a@example.test", Created: now}},
 		{RemoveStation: 7},
 		{DropSecret: 7},
-		{LowerMode: &site.StationMode{Station: 7, HomeAssistant: site.HomeAssistantOff}},
+		{LimitStation: &site.StationLimit{Station: 7, HomeAssistant: site.HomeAssistantOff}},
 		{NarrowGrant: &site.Grant{Account: "a", StationGroup: "doors", Terms: site.Terms{From: now, Until: now, Hours: hours, Holidays: hours}}},
 		{RemoveGrant: &site.GrantKey{AccountGroup: "people", Station: 7}},
 		{RemoveGroup: "people"},

@@ -103,8 +103,8 @@ func (s *Service) foresee(pending []site.Amendment) {
 	for _, a := range pending {
 		s.forget(a.RemoveStation)
 		id := a.DropSecret
-		if a.LowerMode != nil {
-			id = a.LowerMode.Station
+		if a.LimitStation != nil {
+			id = a.LimitStation.Station
 		}
 		if st, ok := s.Station(id); ok && st != without(st, a) {
 			s.update(without(st, a))
@@ -112,13 +112,13 @@ func (s *Service) foresee(pending []site.Amendment) {
 	}
 }
 
-// without returns st without its secret or the part of its mode that a revokes.
+// without returns st without what a revokes of it.
 func without(st site.Station, a site.Amendment) site.Station {
 	if a.DropSecret == st.ID {
 		st.Secret.Sum = [32]byte{} // which no secret has
 	}
-	if m := a.LowerMode; m != nil && m.Station == st.ID {
-		st.HomeAssistant = min(st.HomeAssistant, m.HomeAssistant)
+	if l := a.LimitStation; l != nil && l.Station == st.ID {
+		st = l.Of(st)
 	}
 	return st
 }

@@ -92,8 +92,8 @@ type Patch struct {
 func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, p Patch) (changed bool, err error) {
 	if p.HomeAssistant != nil {
 		lower := site.Amendment{
-			LowerMode: &site.StationMode{Station: id, HomeAssistant: *p.HomeAssistant},
-			Record:    record(site.KindStationChanged, by, id, detailMode+string(*p.HomeAssistant)),
+			LimitStation: &site.StationLimit{Station: id, HomeAssistant: *p.HomeAssistant},
+			Record:       record(site.KindStationChanged, by, id, detailMode+string(*p.HomeAssistant)),
 		}
 		err = s.change(ctx, by, id, s.cfg.Changes.Revoke, func(st *site.Station) (site.Amendment, error) {
 			old := *st

@@ -125,7 +125,7 @@ func (m *memory) amend(a site.Amendment) error {
 			return fault.New(fault.Conflict, "It exists already")
 		}
 		m.stations[a.UpdateStation.ID] = *a.UpdateStation
-	case a.DropSecret != 0, a.LowerMode != nil:
+	case a.DropSecret != 0, a.LimitStation != nil:
 		return m.revoke(a)
 	default:
 		if _, known := m.stations[a.RemoveStation]; !known {
@@ -139,15 +139,15 @@ func (m *memory) amend(a site.Amendment) error {
 
 func (m *memory) revoke(a site.Amendment) error {
 	id := a.DropSecret
-	if a.LowerMode != nil {
-		id = a.LowerMode.Station
+	if a.LimitStation != nil {
+		id = a.LimitStation.Station
 	}
 	st, known := m.stations[id]
 	if !known {
 		return fault.New(fault.NotFound, "Station not found")
 	}
-	if a.LowerMode != nil {
-		st.HomeAssistant = min(st.HomeAssistant, a.LowerMode.HomeAssistant)
+	if a.LimitStation != nil {
+		st = a.LimitStation.Of(st)
 	} else {
 		st.Secret.Sum = [32]byte{}
 	}

@@ -84,9 +84,8 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		}
 	case a.DropSecret != 0:
 		err = t.mustChange("Station", "UPDATE station SET sum = zeroblob(32) WHERE id = ?", int64(a.DropSecret))
-	case a.LowerMode != nil:
-		err = t.mustChange("Station", "UPDATE station SET homeassistant = min(homeassistant, ?) WHERE id = ?",
-			string(a.LowerMode.HomeAssistant), int64(a.LowerMode.Station))
+	case a.LimitStation != nil:
+		err = t.limitStation(*a.LimitStation)
 	case a.AddToken != nil:
 		err = t.addToken(*a.AddToken)
 	case a.RemoveToken != "":
@@ -97,6 +96,20 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		err = t.amendSchedule(a)
 	}
 	return err
+}
+
+// limitStation stores what is left of a station.
+func (t *transaction) limitStation(l site.StationLimit) error {
+	limited := site.Station{ID: l.Station}
+	for s, err := range each(context.Background(), t.conn, scanStation, selectStations) {
+		if err != nil {
+			return err
+		}
+		if s.ID == l.Station {
+			limited = l.Of(s)
+		}
+	}
+	return t.amend(site.Amendment{UpdateStation: &limited})
 }
 
 // keyOf returns the key of a grant as the index of its table has it: nothing for null.

@@ -120,7 +120,7 @@ func TestDB_store_refusals(t *testing.T) {
 		"update no station":  {db.Amend(ctx, nil, []site.Amendment{{UpdateStation: &site.Station{ID: 9, Token: "nine"}, Record: record("x")}}), fault.NotFound},
 		"remove no station":  {db.Amend(ctx, nil, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
 		"secret of none":     {db.Amend(ctx, nil, []site.Amendment{{DropSecret: 9, Record: record("x")}}), fault.NotFound},
-		"mode of none":       {db.Amend(ctx, nil, []site.Amendment{{LowerMode: &site.StationMode{Station: 9}, Record: record("x")}}), fault.NotFound},
+		"mode of none":       {db.Amend(ctx, nil, []site.Amendment{{LimitStation: &site.StationLimit{Station: 9}, Record: record("x")}}), fault.NotFound},
 		"grant to nobody":    {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
 		"grant of nothing":   {db.Amend(ctx, nil, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
 		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, [32]byte{}, record("x")), fault.NotFound},

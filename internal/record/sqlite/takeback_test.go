@@ -126,7 +126,7 @@ func (c changes) rotate(id site.StationID, secret byte) {
 // change records a change of a station's mode of Home Assistant, or of its name.
 func (c changes) change(id site.StationID, mode site.HomeAssistantMode, detail string) {
 	c.t.Helper()
-	a := site.Amendment{LowerMode: &site.StationMode{Station: id, HomeAssistant: mode}}
+	a := site.Amendment{LimitStation: &site.StationLimit{Station: id, HomeAssistant: mode}}
 	a.Record = site.Record{Kind: site.KindStationChanged, Facts: site.Facts{Station: id, Detail: detail}}
 	if err := c.db.Amend(c.t.Context(), nil, []site.Amendment{a}); err != nil {
 		c.t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // What was possible: after damage of the database, or of its log, the gateway started with an older copy, and
 // what a change had revoked since was back, although it was stored and answered: a grant, a group, a member or a station
 // that "apply --prune" had removed, a grant without an end, hours or holidays, the role of an administrator, a
-// replaced password, the old secret of a station, the mode of Home Assistant, and the session that a
-// login had ended. The copy cannot be written meanwhile, as on a stick that is full.
+// replaced password, the old secret of a station, the mode of Home Assistant, a lock that was removed, a station
+// token that was replaced, and the session that a login had ended. The copy cannot be written meanwhile, as on a stick that is full.
 func TestAttack_lostChanges(t *testing.T) {
 	t.Parallel()
 	h := newLostHouse(t)
@@ -62,6 +62,13 @@ type lostHouse struct {
 // secretGiven is the secret of a station that a site file states.
 const secretGiven = "EXAMPLESECRETOFSTATION3"
 
+// reduced is a station that loses a lock and its token.
+const (
+	reduced     site.StationID = 8
+	tokenBefore                = "the-token-before"
+	tokenAfter                 = "the-token-after"
+)
+
 func newLostHouse(t *testing.T) *lostHouse {
 	t.Helper()
 	h := &lostHouse{data: filepath.Join(t.TempDir(), "data"), copies: t.TempDir()}
@@ -76,6 +83,10 @@ func newLostHouse(t *testing.T) *lostHouse {
 		_, err := p.Admin.Grant(t.Context(), who+"@example.test", "1", adminapi.GrantTerms{})
 		check(t, err)
 	}
+	_, err := p.Admin.AddStation(t.Context(), adminapi.NewStation{StationID: reduced, Locks: 2, Token: tokenBefore})
+	check(t, err)
+	_, err = p.Admin.Grant(t.Context(), "kept@example.test", "8", adminapi.GrantTerms{})
+	check(t, err)
 	h.checkThere()
 	sessions, err := p.Admin.Sessions(t.Context(), "evicted@example.test")
 	check(t, err)
@@ -144,18 +155,20 @@ account = [
 	{ email = "member@example.test" }, { email = "group@example.test" }, { email = "kept@example.test" }, { email = "password@example.test" },
 	{ email = "hours@example.test" }, { email = "ended@example.test" }, { email = "holiday@example.test" }, { email = "evicted@example.test" },
 ]
-station = [ { id = 1 }, { id = %d, secret = %q }, { id = %d, homeassistant = "off" } ]
+station = [
+	{ id = 1 }, { id = %d, secret = %q }, { id = %d, homeassistant = "off" }, { id = %d, locks = 1, token = %q },
+]
 group = [ { name = "member", accounts = ["kept@example.test"] } ]
 holiday = [ { name = "today", dates = ["%s..%s"] } ]
 grant = [
-	{ account = "session@example.test", stations = [1] }, { account = "kept@example.test", stations = [1] },
+	{ account = "session@example.test", stations = [1] }, { account = "kept@example.test", stations = [1, 8] },
 	{ account = "password@example.test", stations = [1] }, { account = "evicted@example.test", stations = [1] },
 	{ account = "member", stations = [1] },
 	{ account = "hours@example.test", stations = [1], hours = "none" },
 	{ account = "ended@example.test", stations = [1], until = 2020-01-01T00:00:00Z },
 	{ account = "holiday@example.test", stations = [1], holidays = "none" },
 ]
-`, rotated, secretGiven, limited, today.AddDate(0, 0, -2).Format(time.DateOnly), today.AddDate(0, 0, 2).Format(time.DateOnly))
+`, rotated, secretGiven, limited, reduced, tokenAfter, today.AddDate(0, 0, -2).Format(time.DateOnly), today.AddDate(0, 0, 2).Format(time.DateOnly))
 	file := filepath.Join(r.T.TempDir(), "site.toml")
 	err := os.WriteFile(file, []byte(text), 0o600)
 	_, revoked := r.Admin.Revoke(ctx, "session@example.test")
@@ -175,6 +188,12 @@ func (h *lostHouse) gone(r *rights) {
 	r.checkGone("after the restart")
 	if got := logInWith(r.Program, "password@example.test", gatewaytest.Password); got.Status != http.StatusUnauthorized {
 		r.T.Errorf("the replaced password: %d %s", got.Status, got.Body)
+	}
+	if st, err := r.Admin.Station(r.T.Context(), reduced); err != nil || len(st.Locks) != 1 {
+		r.T.Errorf("the station that has lost a lock: %+v, %v", st, err)
+	}
+	if got := r.Do(http.MethodGet, "/v1/stations/"+tokenBefore, logIn(r.Program, "kept@example.test"), nil); got.Status != http.StatusNotFound {
+		r.T.Errorf("the replaced station token: %d %s", got.Status, got.Body)
 	}
 	if access := logIn(r.Program, "session@example.test"); r.Do(http.MethodGet, "/v1/stations/"+r.station, access, nil).Status != http.StatusOK {
 		r.T.Error("a grant that was kept is gone")
