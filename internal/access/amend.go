@@ -63,11 +63,16 @@ func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Gra
 	return []site.Amendment{{PutGrant: &grant, Record: s.grantRecord(by, account, grant)}}, nil
 }
 
-// draftNarrowing drafts that a grant which is there holds within other terms at most.
-func (s *Service) draftNarrowing(by site.Actor, account site.Account, grant site.Grant) site.Amendment {
+// DraftNarrowing drafts that a grant which is there holds within other terms at most; none where
+// it does. account is as for [Service.DraftGrant].
+func (s *Service) DraftNarrowing(by site.Actor, account site.Account, grant site.Grant) []site.Amendment {
+	old, had := s.dir.rules().grants[grant.Key()]
+	if !had || old.Within(grant.Terms) {
+		return nil
+	}
 	narrowed := grant
-	narrowed.Terms = s.dir.rules().grants[grant.Key()].Meet(grant.Terms)
-	return site.Amendment{NarrowGrant: &grant, Record: s.grantRecord(by, account, narrowed)}
+	narrowed.Terms = old.Meet(grant.Terms)
+	return []site.Amendment{{NarrowGrant: &grant, Record: s.grantRecord(by, account, narrowed)}}
 }
 
 // grantRecord is the record of a grant that replaces the one of the same key.

@@ -111,13 +111,13 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	err = s.changes.Revoke(ctx, by, func() ([]site.Amendment, error) {
+	err = s.changes.Revoke(ctx, by, func() (drafted []site.Amendment, err error) {
 		account, err := s.holder(grant)
-		if old, had := s.dir.rules().grants[grant.Key()]; err != nil || !had || old.Within(grant.Terms) {
-			return nil, err
+		if err == nil {
+			drafted = s.DraftNarrowing(by, account, grant)
 		}
-		changed = true
-		return []site.Amendment{s.draftNarrowing(by, account, grant)}, nil
+		changed = len(drafted) > 0
+		return drafted, err
 	})
 	if err != nil {
 		return false, err

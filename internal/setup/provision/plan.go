@@ -212,6 +212,29 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 	return nil
 }
 
+// revoking returns the part of the amendments that takes effect where they cannot be stored
+// (contract, section 4, "A revocation is final"): none gives a right or sets a password.
+func (w *plan) revoking() (out []site.Amendment) {
+	for _, a := range w.amendments {
+		switch {
+		case a.PutGrant != nil:
+			out = append(out, w.accounts.DraftNarrowing(w.by, w.accountByID[a.PutGrant.Account], *a.PutGrant)...)
+		case a.UpdateAccount != nil && a.UpdateAccount.Password != "", a.PutHoliday != nil, a.RemoveHoliday != "", a.TimeZone != "":
+		case a.UpdateStation != nil:
+			r, _ := a.Revoking()
+			if r.Record.Detail = a.Record.Detail; r.LimitStation != nil {
+				r.LimitStation.Token = ""
+			}
+			out = append(out, r)
+		default:
+			if r, ok := a.Revoking(); ok {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 // add adds amendments, each with the change that its record states, unless they could not
 // be drafted.
 func (w *plan) add(err error, amendments ...site.Amendment) error {

@@ -44,13 +44,15 @@ var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same 
 
 // Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
 // would change. All of it is one change in one transaction: after an error, or a power
-// cut, nothing has changed, and nothing is revoked. Errors: Invalid when the site itself is wrong, Conflict when
-// it does not fit what is on the gateway, Unavailable when it cannot be stored.
+// cut, nothing has changed. Errors: Invalid when the site itself is wrong, Conflict when
+// it does not fit what is on the gateway, Unavailable when it cannot be stored: then what the
+// site takes away is revoked all the same, as by the commands that do so one by one.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {
 		return sitefile.Result{}, fault.New(fault.Invalid, err.Error())
 	}
-	w := &plan{Service: p, by: by, site: s, options: o, named: namesOf(s)}
+	newPlan := func() *plan { return &plan{Service: p, by: by, site: s, options: o, named: namesOf(s)} }
+	w := newPlan()
 	w.look()
 	if err := w.check(); err != nil {
 		return sitefile.Result{}, err
@@ -63,6 +65,13 @@ func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o s
 		err = w.draft(hashes)
 	} else {
 		err = p.changes.Make(ctx, by, func() ([]site.Amendment, error) { err := w.draft(hashes); return w.amendments, err })
+	}
+	if fault.Is(err, fault.Unavailable) && !o.DryRun {
+		_ = p.changes.Revoke(ctx, by, func() ([]site.Amendment, error) { // stored later
+			w := newPlan()
+			err := w.draft(hashes)
+			return w.revoking(), err
+		})
 	}
 	if err != nil {
 		return sitefile.Result{}, err

@@ -369,6 +369,54 @@ func TestService_Apply_storeFails(t *testing.T) {
 	}
 }
 
+// When the store does not take the site, what it takes away is gone all the same, and nothing
+// else has changed.
+func TestService_Apply_revokesUnstored(t *testing.T) {
+	h := open(t)
+	h.apply(`
+account = [{ email = "a@example.test", admin = true }, { email = "b@example.test" }, { email = "c@example.test" }]
+station = [{ id = 7, locks = 2, homeassistant = "state+unlock" }, { id = 8, locks = 1 }]
+grant = [
+	{ account = "a@example.test", stations = [7] }, { account = "b@example.test", stations = [7] },
+	{ account = "c@example.test", stations = [7, 8], until = 2030-01-01T00:00:00Z },
+]
+`, sitefile.Options{})
+	h.store.amending = func(context.Context) error {
+		return fault.New(fault.Unavailable, "This cannot be stored now; try again")
+	}
+	_, err := h.try(`
+account = [{ email = "a@example.test", admin = false }, { email = "c@example.test" }, { email = "d@example.test" }]
+station = [{ id = 7, locks = 1, token = "another-token" }, { id = 9, locks = 1 }]
+grant = [
+	{ account = "a@example.test", stations = [7], until = 2029-01-01T00:00:00Z },
+	{ account = "c@example.test", stations = [7], until = 2031-01-01T00:00:00Z },
+]
+`, sitefile.Options{Prune: true, Force: true})
+	if !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	var has []string
+	for _, a := range h.accounts.Accounts() {
+		has = append(has, fmt.Sprint(a.Email, " ", a.Admin))
+	}
+	for _, s := range h.stations.Stations() {
+		has = append(has, fmt.Sprint(s.ID, " ", s.Locks, " ", s.HomeAssistant, " ", s.Token == "another-token"))
+	}
+	for _, g := range h.accounts.Grants() {
+		has = append(has, fmt.Sprint(g.Station, " ", g.Until))
+	}
+	want := []string{
+		"a@example.test false", "c@example.test false", "7 1 state+unlock false",
+		"7 2029-01-01T00:00:00.000Z", "7 2030-01-01T00:00:00.000Z",
+	}
+	slices.Sort(has)
+	slices.Sort(want)
+	if !slices.Equal(has, want) {
+		t.Errorf("the gateway has\n%s\nwant\n%s", strings.Join(has, "\n"), strings.Join(want, "\n"))
+	}
+	h.store.amending = nil
+}
+
 // A site is drafted against what is there when its turn comes, not when it was sent.
 func TestService_Apply_changedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
