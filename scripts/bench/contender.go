@@ -86,9 +86,13 @@ func measureRequests(ctx context.Context, o options, dir string, load *role, r *
 }
 
 // freeze stops the processes of the server, thaw lets them go on. One that is gone
-// shows when it is asked.
+// shows when it is asked. For a moment after a standstill the gateway opens no door for a
+// request that may have come before it.
 func (c contender) freeze() { c.signal(syscall.SIGSTOP) }
-func (c contender) thaw()   { c.signal(syscall.SIGCONT) }
+func (c contender) thaw() {
+	c.signal(syscall.SIGCONT)
+	time.Sleep(1500 * time.Millisecond)
+}
 
 func (c contender) signal(s syscall.Signal) {
 	for _, pid := range c.pids {
@@ -111,7 +115,7 @@ func runRounds(ctx context.Context, o options, load *role, kind string, contende
 	watch := watchOthers(load, contenders)
 	for _, c := range contenders {
 		c.freeze()
-		defer c.thaw()
+		defer c.signal(syscall.SIGCONT)
 	}
 	for round := range o.rounds {
 		progress("%s: round %d of %d", kind, round+1, o.rounds)
