@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gatehouse/internal/site"
@@ -217,12 +219,18 @@ func (t *taking) lacks(ctx context.Context, r site.Record, query string) (found 
 	return found, err
 }
 
-// carryState carries over what the newer version knew of the world: the time floor, what
-// the cloud has, which update has its record, and the states and batteries of stations. What cannot be read of it is as
-// it was before the trial.
+// carryState carries over what the newer version knew of the world: the time floor, the steps of
+// the clock, what the cloud has, which update has its record, up to which number revocations are
+// stored, and the states and batteries of stations. What cannot be read of it is as it was before
+// the trial; of a database that is not whole, fewer revocations count as stored rather than more.
 func (t *taking) carryState(ctx context.Context) error {
+	stored := "ifnull((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = '" + metaRevoked + "'), 0)"
+	if t.newer == whole {
+		stored = strconv.Itoa(math.MaxInt64)
+	}
 	for _, text := range []string{
-		"INSERT OR REPLACE INTO meta (key, value) SELECT key, value FROM newer.meta WHERE key IN ('" + metaFloor + "', '" + metaCursor + "', '" + metaStations + "', '" + metaUpdate + "')",
+		"INSERT OR REPLACE INTO meta (key, value) SELECT key, value FROM newer.meta WHERE key IN ('" + metaFloor + "', '" + metaCursor + "', '" + metaStations + "', '" + metaUpdate + "', '" + metaSteps + "')",
+		"INSERT OR REPLACE INTO meta (key, value) SELECT '" + metaRevoked + "', min(ifnull((SELECT CAST(value AS INTEGER) FROM newer.meta WHERE key = '" + metaRevoked + "'), 0), " + stored + ")",
 		"INSERT OR REPLACE INTO station_states (id, body) SELECT id, body FROM newer.station_states",
 		"INSERT OR IGNORE INTO battery (day, station, millivolts) SELECT day, station, millivolts FROM newer.battery WHERE station IN (SELECT id FROM main.station)",
 	} {

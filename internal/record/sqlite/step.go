@@ -57,14 +57,15 @@ func (s *steps) follow(seq uint64, at int64) {
 	}
 }
 
-// after returns how much later a record counts as written than its time, in milliseconds.
+// after returns how much later a record counts as written than its time, in milliseconds; less
+// than zero where its time was ahead.
 func (s *steps) after(seq uint64) (by int64) {
 	for _, step := range s.kept {
 		if step.Seq > seq {
 			by += step.By
 		}
 	}
-	return max(by, 0)
+	return by
 }
 
 // drop removes the steps before the oldest record.

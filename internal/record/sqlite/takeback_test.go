@@ -794,6 +794,39 @@ func TestTakeBack_changedGrant(t *testing.T) {
 	}
 }
 
+// After a take-back as many revocations count as stored as the newer database has: what is held
+// beside it is not revoked a second time, nor forgotten.
+func TestTakeBack_revoked(t *testing.T) {
+	revoke := func(db *sqlite.DB, number uint64) {
+		a := site.Amendment{RemoveToken: "token-1", Revocation: number, Record: site.Record{Kind: site.KindTokenRemoved}}
+		if err := db.Amend(t.Context(), nil, []site.Amendment{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ before, trial, want uint64 }{
+		"in the trial":     {5, 9, 9},
+		"none":             {0, 0, 0},
+		"none in it":       {5, 0, 5},
+		"from an old copy": {100, 90, 90},
+	} {
+		path := trialSite(t)
+		write := func(number uint64) func(*sqlite.DB) {
+			return func(db *sqlite.DB) {
+				if number > 0 {
+					revoke(db, number)
+				}
+			}
+		}
+		known, _ := sqlite.Schema()
+		resume(t, path, known, write(c.before))
+		trial(t, path, write(c.trial), later)
+		db, _ := mustTakeBack(t, path)
+		if got, err := db.Revoked(t.Context()); got != c.want || err != nil {
+			t.Errorf("%s: %d, %v, want %d", name, got, err, c.want)
+		}
+	}
+}
+
 // What the newer database does not show in columns of this version is revoked by the record
 // alone, rather too much than too little, and named.
 func TestTakeBack_unreadable(t *testing.T) {
