@@ -32,11 +32,11 @@ func (g *Gateway) resumeRevocations(ctx context.Context) error {
 		g.log.Error("the file of revocations that are not stored is not as it should be", "error", err)
 	}
 	g.unreadable = errors.Is(err, slate.ErrDamaged)
+	g.db.OnCopied(func(err error) { g.changes.Copied(context.WithoutCancel(ctx), err) })
 	if err := g.changes.Resume(ctx, held, content, stored, g.db, g.reportRevocations); err != nil {
 		g.log.Error("some revocations that were not stored cannot be read: revoke them again", "error", err)
 		g.unreadable = true
 	}
-	g.db.OnCopied(func() { g.changes.Copied(context.WithoutCancel(ctx)) })
 	if g.unreadable {
 		g.reportRevocations(amend.Held{})
 	}

@@ -45,7 +45,7 @@ type Held struct {
 	Unstored int // the database does not have them
 	At       Place
 	Unheld   int // the slate has no room for so many of them: a restart of the gateway loses these
-	Uncopied int // so many that the database has and its copy does not: damage of the database undoes them
+	Uncopied int // so many that the database has, and its copy cannot get: damage of the database undoes them
 }
 
 // slated is what a Service has in its slate.
@@ -53,9 +53,12 @@ type slated struct {
 	held     error            // the result of the last call of the slate
 	uncopied []site.Amendment // what was stored and the copy of the database does not have
 	unheld   int              // see [Held.Unheld]
-	dropped  int              // see [Held.Uncopied]
+	dropped  int              // how many of them were dropped, because the slate had no room
 	upTo     uint64           // the highest number of those
 	asked    bool             // a copy was asked for, and none was written since
+	// uncopiable is set while the copy cannot be written. Before the first try nobody need know
+	// what was dropped: the copy is about to have it.
+	uncopiable bool
 }
 
 // Resume makes those revocations pending again that the slate held when the process ended and the store does not
@@ -85,10 +88,11 @@ func (s *Service) Resume(ctx context.Context, slate Slate, held []byte, stored u
 	return err
 }
 
-// Copied is to be called when the copy of the database was written: the slate need not hold what that has.
-func (s *Service) Copied(ctx context.Context) {
+// Copied is to be called when the copy of the database was written, for the slate need not hold what that has, or could
+// not be.
+func (s *Service) Copied(ctx context.Context, err error) {
 	s.mu.Lock()
-	s.asked = false
+	s.uncopiable, s.asked = err != nil, s.asked && err != nil
 	waiting := len(s.uncopied)+s.dropped > 0
 	if waiting {
 		s.hold()
@@ -257,5 +261,9 @@ func (s *Service) save(ctx context.Context) {
 	case s.held == nil:
 		at = InMemory
 	}
-	s.report(Held{Unstored: len(s.pending), At: at, Unheld: s.unheld, Uncopied: s.dropped})
+	h := Held{Unstored: len(s.pending), At: at, Unheld: s.unheld}
+	if s.uncopiable {
+		h.Uncopied = s.dropped
+	}
+	s.report(h)
 }

@@ -339,7 +339,7 @@ func TestService_Make_held(t *testing.T) {
 			}
 		}
 		copied.has = last
-		s.Copied(t.Context())
+		s.Copied(t.Context(), nil)
 		if len(slate.held) > 0 {
 			t.Errorf("held %s", slate.held)
 		}
@@ -347,7 +347,7 @@ func TestService_Make_held(t *testing.T) {
 }
 
 // The copy is asked for, once, before the slate is full of revocations that only wait for it; those without room are
-// reported until the copy has them.
+// reported from when the copy cannot be written until it has them.
 func TestService_Copied(t *testing.T) {
 	var got amend.Held
 	copied := new(memoryCopy)
@@ -361,11 +361,15 @@ func TestService_Copied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if got != (amend.Held{At: amend.OnDisk}) || copied.asked != 1 {
+		t.Errorf("%+v, asked %d times", got, copied.asked)
+	}
+	s.Copied(t.Context(), errors.New("disk full"))
 	if got.Uncopied < 10 || got.Uncopied >= n || got.Unheld+got.Unstored > 0 || copied.asked != 1 {
 		t.Errorf("%+v, asked %d times", got, copied.asked)
 	}
 	copied.has = n * amend.Stride
-	s.Copied(t.Context())
+	s.Copied(t.Context(), nil)
 	if got != (amend.Held{At: amend.OnDisk}) {
 		t.Errorf("%+v", got)
 	}

@@ -117,24 +117,28 @@ func (db *DB) CopyNow() {
 	}
 }
 
-// OnCopied sets the function that is called after the copy was written, by the goroutine that writes it.
-func (db *DB) OnCopied(do func()) { db.onCopied.Store(&do) }
+// OnCopied sets the function that is called after the copy was written, or with the error after it could not be, by
+// the goroutine that writes it.
+func (db *DB) OnCopied(do func(error)) { db.onCopied.Store(&do) }
 
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
 	var has uint64
 	err := replaceFile(db.cfg.Copy, func(partial string) (err error) {
 		has, err = atOnce(context.Background(), db.reader(), func(ctx context.Context, q queryer, e ends) (uint64, error) {
+			if err := keepNewer(ctx, q, db.cfg.Copy); err != nil {
+				return 0, err
+			}
 			has, err := revoked(ctx, q)
-			return has, errors.Join(err, keepNewer(ctx, q, db.cfg.Copy), extract(ctx, q, e, partial))
+			return has, errors.Join(err, extract(ctx, q, e, partial))
 		})
 		return err
 	})
 	if err == nil {
 		db.copyHas.Store(has)
-		if do := db.onCopied.Load(); do != nil {
-			(*do)()
-		}
+	}
+	if do := db.onCopied.Load(); do != nil {
+		(*do)(err)
 	}
 	db.syncHead()
 	if err != nil {

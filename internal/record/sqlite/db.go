@@ -82,7 +82,7 @@ type DB struct {
 	beside    sync.WaitGroup // the goroutines that write the copy and the head
 	hurry     chan struct{}  // capacity 1: the copy is written without a delay
 	copyHas   atomic.Uint64  // see [DB.Copied]
-	onCopied  atomic.Pointer[func()]
+	onCopied  atomic.Pointer[func(error)]
 	rescued   atomic.Pointer[string]
 	lastRun   site.BootID // see [DB.LastRun]
 	unsound   sync.Once   // see [DB.noteDamage]
