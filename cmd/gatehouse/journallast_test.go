@@ -16,9 +16,9 @@ import (
 // With --follow they do.
 func TestOnlyLast(t *testing.T) {
 	for _, c := range []struct {
-		last           uint64
-		records        int
-		follow         bool
+		last          uint64
+		records       int
+		follow        bool
 		after, before uint64
 	}{
 		{last: 2, records: 10, after: 8, before: 11},

@@ -89,6 +89,7 @@ func measureRequests(ctx context.Context, o options, dir string, load *role, r *
 // shows when it is asked. For a moment after a standstill the gateway opens no door for a
 // request that may have come before it.
 func (c contender) freeze() { c.signal(syscall.SIGSTOP) }
+
 func (c contender) thaw() {
 	c.signal(syscall.SIGCONT)
 	time.Sleep(1500 * time.Millisecond)
