@@ -77,6 +77,7 @@ type departure func()
 func (departure) MayLeave() bool { return true }
 func (d departure) Left()        { d() }
 func (departure) NotSubscribed() {}
+func (departure) Lost()          {}
 
 // anyone lets every station in.
 type anyone struct{ stationlink.Presence }

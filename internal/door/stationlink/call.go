@@ -128,6 +128,7 @@ func (c *call) unsent(err error) site.Outcome {
 // connection ends no call: the command may still arrive and open the door, and the answer
 // may come over the next connection.
 func (c *call) wait(timer *time.Timer) {
+	gone := c.wire.gone
 	for {
 		left := time.Until(c.command.Deadline)
 		switch reserve := c.reserve(); {
@@ -140,6 +141,9 @@ func (c *call) wait(timer *time.Timer) {
 		select {
 		case <-c.done:
 			return
+		case <-gone:
+			c.departure.Lost()
+			gone = nil
 		case <-timer.C:
 		}
 	}

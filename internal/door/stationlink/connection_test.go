@@ -51,6 +51,34 @@ func TestLink_Acknowledged_ofTheConnectionBefore(t *testing.T) {
 	})
 }
 
+// The use case hears of the end of the connection while the call waits on.
+func TestLink_Call_tellsOfLostConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		first := connect(t, l, &conn{number: 1, qos: 1})
+		d := &lostDeparture{departure: at(yes, noop)}
+		ended := make(chan site.Outcome, 1)
+		go func() { ended <- l.Call(cmd(5*time.Second), false, d) }()
+		synctest.Wait()
+		if d.lost != 0 {
+			t.Error("it was told before")
+		}
+		l.Disconnected(first, "lost")
+		synctest.Wait()
+		if d.lost != 1 || len(ended) > 0 {
+			t.Errorf("it was told %d times, and the call has ended: %d", d.lost, len(ended))
+		}
+		<-ended
+	})
+}
+
+type lostDeparture struct {
+	departure
+	lost int
+}
+
+func (d *lostDeparture) Lost() { d.lost++ }
+
 // The end of a connection ends no call: its answer comes over the next one, or its deadline
 // does.
 func TestLink_Call_connectionLost(t *testing.T) {

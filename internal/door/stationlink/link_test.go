@@ -175,6 +175,7 @@ type departure struct {
 func (d departure) MayLeave() bool { return d.mayLeave() }
 func (d departure) Left()          { d.left() }
 func (departure) NotSubscribed()   {}
+func (departure) Lost()            {}
 
 // deafDeparture notes whether the station was not subscribed.
 type deafDeparture struct {

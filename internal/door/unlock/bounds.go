@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -90,7 +91,8 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 		return Answer{}, err
 	}
 	defer s.bounds.leave(u)
-	defer u.await(ctx, s.deadline(req))()
+	req.stay = u.await(ctx, s.deadline(req))
+	defer req.stay.end()
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
@@ -125,21 +127,34 @@ func (b *bounds) enter(of use, now time.Time) (u *using, err error) {
 }
 
 // await waits until the request may go to the station, at most until its deadline, when
-// it has expired, or until ctx ends, when its client has gone. It returns what ends its
-// stay there.
-func (u *using) await(ctx context.Context, deadline time.Time) (done func()) {
+// it has expired, or until ctx ends, when its client has gone. It returns its stay there, nil
+// where that has no bound.
+func (u *using) await(ctx context.Context, deadline time.Time) *stay {
 	if u.atStation == nil {
-		return func() {}
+		return nil
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
 	case u.atStation <- struct{}{}:
-		return func() { <-u.atStation }
+		return &stay{at: u.atStation}
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return func() {}
+	return nil
+}
+
+// stay is the place of a request among those that a station receives. A command whose connection
+// has ended leaves it: it does not hold up those that go by the next one.
+type stay struct {
+	at   chan struct{}
+	over atomic.Bool
+}
+
+func (s *stay) end() {
+	if s != nil && !s.over.Swap(true) {
+		<-s.at
+	}
 }
 
 // leave removes a request.

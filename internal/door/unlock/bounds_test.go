@@ -142,6 +142,26 @@ func TestService_Unlock_pending(t *testing.T) {
 	})
 }
 
+// Commands whose connection has ended hold up none that goes by the next one.
+func TestService_Unlock_pendingLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block, w.lost = make(chan struct{}), true
+		s := w.bounded(unlock.Bounds{Pending: 4})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { asks(t, s, asPorter(""), 0) })
+		}
+		synctest.Wait()
+		if w.sent() != 4 {
+			t.Errorf("%d commands were sent, want 4", w.sent())
+		}
+		asks(t, s, asPorter(""), time.Second)
+		close(w.block)
+		all.Wait()
+	})
+}
+
 // Zero switches each bound off.
 func TestService_Unlock_unbounded(t *testing.T) {
 	for name, b := range map[string]unlock.Bounds{

@@ -67,6 +67,9 @@ type Departure interface {
 	// NotSubscribed is called when the station is connected, but not subscribed to its
 	// commands: nothing is sent.
 	NotSubscribed()
+	// Lost is called when the connection that the command left by has ended, and the answer may
+	// come over the next one.
+	Lost()
 }
 
 // Journal keeps the records; package journal satisfies it.
@@ -98,6 +101,7 @@ type Request struct {
 	JTI      string      // the cloud's id of it, which [Service.Claim] has claimed
 
 	began time.Duration // Accepted by the service's boot clock
+	stay  *stay         // at the station
 }
 
 // Client is the caller that waits for the answer to a request; package kit satisfies it.
@@ -308,41 +312,6 @@ func messageOf(detail string) string {
 		return detail
 	}
 	return ""
-}
-
-// departure implements [Departure] for one request.
-type departure struct {
-	service *Service
-	ctx     context.Context //nolint:containedctx // of the client, which may go before the command leaves
-	request Request
-	command site.CommandID
-	detail  string // why it was not sent, where the outcome does not say it
-	left    bool   // it was sent
-}
-
-// MayLeave asks again what was asked before: the record and a slot may have taken seconds
-// to get, and a revocation meanwhile takes effect. Whether the client is still connected
-// is checked last.
-func (d *departure) MayLeave() bool {
-	if !d.service.mayOpen(d.request) || !d.service.Permissions.Lives(d.request.Actor) || d.request.MayLeave != nil && !d.request.MayLeave() {
-		return false
-	}
-	waits := d.ctx.Err() == nil && (d.request.Client == nil || d.request.Client.Waiting())
-	if !waits && d.request.Actor.Origin != site.Cloud {
-		d.detail = detailGone
-		return false
-	}
-	d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)
-	return true
-}
-
-// NotSubscribed implements [Departure].
-func (d *departure) NotSubscribed() { d.detail = detailNotSubscribed }
-
-// Left implements [Departure].
-func (d *departure) Left() {
-	d.left = true
-	d.service.Metrics.Leg(metric.Sent).Observe(time.Since(d.request.Accepted))
 }
 
 func (s *Service) record(req Request, cmd site.Command) site.Record {

@@ -40,6 +40,7 @@ type world struct {
 	outcome    site.Outcome
 	commands   []site.Command
 	block      chan struct{}
+	lost       bool
 	lookups    int
 	onIntend   func()
 	onSent     func(site.Command)
@@ -107,6 +108,9 @@ func (w *world) Call(cmd site.Command, _ bool, d unlock.Departure) site.Outcome 
 	d.Left()
 	if w.onSent != nil {
 		w.onSent(cmd)
+	}
+	if w.lost {
+		d.Lost()
 	}
 	if block != nil {
 		<-block
