@@ -213,7 +213,7 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 }
 
 // revoking returns the part of the amendments that takes effect where they cannot be stored
-// (contract, section 4, "A revocation is final"): none gives a right or sets a password.
+// (contract, section 4, "A revocation is final"), without what adds a right or sets a password.
 func (w *plan) revoking() (out []site.Amendment) {
 	for _, a := range w.amendments {
 		switch {

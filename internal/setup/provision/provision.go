@@ -46,7 +46,7 @@ var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same 
 // would change. All of it is one change in one transaction: after an error, or a power
 // cut, nothing has changed. Errors: Invalid when the site itself is wrong, Conflict when
 // it does not fit what is on the gateway, Unavailable when it cannot be stored: then what the
-// site takes away is revoked all the same, as by the commands that do so one by one.
+// site removes is revoked all the same, as by the commands that do so one by one.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {
 		return sitefile.Result{}, fault.New(fault.Invalid, err.Error())

@@ -369,7 +369,7 @@ func TestService_Apply_storeFails(t *testing.T) {
 	}
 }
 
-// When the store does not take the site, what it takes away is gone all the same, and nothing
+// When the store does not take the site, what it removes is gone all the same, and nothing
 // else has changed.
 func TestService_Apply_revokesUnstored(t *testing.T) {
 	h := open(t)
