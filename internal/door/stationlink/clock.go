@@ -51,7 +51,6 @@ type judge struct {
 	final bool
 	began time.Duration // when the connection began
 
-	above  run // of the latest reports, those that seem to be of the run before
 	below  run // of the latest reports, those below the highest uptime
 	behind run // of the latest reports that are not, those too far behind the estimate
 

@@ -96,7 +96,7 @@ func TestUptimes_rightClocks(t *testing.T) {
 		clock := func(truth time.Duration) time.Duration { return 3*time.Hour + time.Duration(own*float64(truth)) }
 		u := stationlink.NewUptimes(clock(0))
 		if p.start < -4*time.Hour && r.IntN(2) == 0 { // it has been up for longer than it was not heard
-			u.Follow(p.uptime(-time.Hour), clock(-time.Hour), clock(-time.Minute))
+			u.Follow(p.uptime(-time.Hour), drift, clock(-time.Hour), clock(-time.Minute))
 		}
 		var last sending
 		highest := -2 * time.Hour

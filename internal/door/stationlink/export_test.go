@@ -26,6 +26,14 @@ func (u *uptimes) Fault() ClockFault { return u.judge.fault }
 
 // Follow sets what was heard on the connection before, which ended then; an uptime below 0 is not
 // known.
-func (u *uptimes) Follow(uptime int64, arrival, ended time.Duration) {
+func (u *uptimes) Follow(uptime, drift int64, arrival, ended time.Duration) {
+	u.drift = drift
 	u.before = &past{line: reading{uptime, arrival}, highest: uptime, known: uptime >= 0, ended: ended}
+}
+
+// Next returns the estimate of the connection that began then, when this one had just ended.
+func (u *uptimes) Next(now time.Duration) *Uptimes {
+	next := NewUptimes(now)
+	next.before, next.drift = u.end(now), u.drift
+	return next
 }

@@ -34,6 +34,7 @@ type reconnection struct {
 	drift       int64
 	own         float64 // the rate of the gateway's clock
 	all         []kept
+	ends        []time.Duration // of connections on which the new run was heard, each followed by another one
 }
 
 // reconnect draws a connection. Its library has kept reports of the run before, in a file where the
@@ -60,10 +61,18 @@ func reconnect(r *rand.Rand, restarted bool) (c reconnection) {
 	for made := upTo(r, time.Second); len(c.all) < 4; made += 6*time.Second + upTo(r, time.Hour) {
 		c.all = append(c.all, kept{sending{made: made, arrives: made + upTo(r, delay)}, true})
 	}
-	for range 1 + r.IntN(3) {
-		k := kept{sending: sending{made: ended - upTo(r, ended-c.before.start), arrives: upTo(r, 4*time.Second)}}
+	begins := []time.Duration{0}
+	for i := 0; restarted && i < len(c.all)-1; i++ {
 		if r.IntN(2) == 0 {
-			k.arrives, k.again = upTo(r, time.Minute), true
+			begins = append(begins, c.all[i].arrives+1+upTo(r, 6*time.Second-delay))
+		}
+	}
+	c.ends = begins[1:]
+	for i := range len(begins) + r.IntN(3) {
+		begun := begins[i%len(begins)]
+		k := kept{sending: sending{made: ended - upTo(r, ended-c.before.start), arrives: begun + upTo(r, 4*time.Second)}}
+		if r.IntN(2) == 0 {
+			k.arrives, k.again = begun+upTo(r, time.Minute), true
 		}
 		c.all = append(c.all, k)
 	}
@@ -77,11 +86,17 @@ func (c *reconnection) clock(truth time.Duration) time.Duration {
 }
 
 // isAmbiguous reports whether a report of the run before states by chance what is right to 5 s
-// and the drift.
+// and the drift, or two that come on different connections keep pace with each other.
 func (c *reconnection) isAmbiguous() bool {
+	near := func(off time.Duration, most, passed time.Duration) bool {
+		return max(off, -off).Milliseconds() <= most.Milliseconds()+passed.Milliseconds()*2*(c.drift+ownDrift)/1e6
+	}
 	return c.restarted && slices.ContainsFunc(c.all, func(k kept) bool {
-		off := c.before.uptime(k.made) - c.now.uptime(k.arrives)
-		return !k.fresh && max(off, -off) <= 5000+k.arrives.Milliseconds()*2*(c.drift+ownDrift)/1e6
+		off := time.Duration(c.before.uptime(k.made)-c.now.uptime(k.arrives)) * time.Millisecond
+		return !k.fresh && (near(off, 5*time.Second, k.arrives) || slices.ContainsFunc(c.all, func(other kept) bool {
+			passed := other.arrives - k.arrives
+			return !other.fresh && passed >= 5*time.Second && near(other.made-k.made-passed, 1200*time.Millisecond, passed)
+		}))
 	})
 }
 
@@ -92,22 +107,27 @@ func (c *reconnection) play() string {
 	u := stationlink.NewUptimes(c.clock(0))
 	heard := c.clock(-c.away)
 	if c.unknown {
-		u.Follow(-1, heard, heard)
+		u.Follow(-1, 0, heard, heard)
 	} else {
-		u.Follow(c.before.uptime(-c.away-c.late), heard, heard)
+		u.Follow(c.before.uptime(-c.away-c.late), c.drift, heard, heard)
 	}
 	fresh, certain := 0, 1
+	young := c.restarted && c.now.start-c.before.start < 15*time.Second // until the new run is older
 	switch unclear := c.restarted || c.unknown || c.drift > 50; {
-	case unclear && !c.steady: // no reports keep pace, which alone shows of which run they are
+	case young, len(c.ends) > 0: // then, too, with two that keep pace
 		certain = len(c.all)
-	case c.restarted && c.now.start-c.before.start < 15*time.Second: // until the new run is older
+	case unclear && !c.steady: // no reports keep pace, which alone shows of which run they are
 		certain = len(c.all)
 	case c.restarted: // one that was kept may have come between
 		certain = 2
 	case c.unknown || c.drift > 50: // each report that was kept may have come between
 		certain = 3
 	}
+	ends := c.ends
 	for i, k := range c.all {
+		for len(ends) > 0 && ends[0] <= k.arrives {
+			u, ends = u.Next(c.clock(ends[0])), ends[1:]
+		}
 		p := c.before
 		if k.fresh {
 			p = c.now
@@ -122,10 +142,11 @@ func (c *reconnection) play() string {
 		notAfter, ok := u.NotAfter(now+time.Duration(c.own*float64(left)), now)
 		early := c.now.uptime(k.arrives+left) - notAfter
 		travelled := (k.arrives - k.made).Milliseconds()
-		switch most := travelled + travelled/20 + 3 + 11*(c.drift+ownDrift)/1000; {
+		right := ok && early <= travelled+travelled/20+3+11*(c.drift+ownDrift)/1000
+		switch {
 		case ok && early < 0:
 			return fmt.Sprintf("after %d: notAfter is %d ms behind the deadline: %+v", i, -early, c)
-		case k.fresh && fresh > certain && (!ok || early > most):
+		case k.fresh && !right && (fresh > certain || i > 0 && c.all[i-1].fresh && c.steady && !young):
 			return fmt.Sprintf("after %d: notAfter is %t, %d ms before the deadline: %s; %+v", i, ok, early, u.Fault(), c)
 		}
 	}
@@ -200,4 +221,62 @@ func TestLink_Received_reportOfTheRunBefore(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A report of an earlier run states nothing however often the station has connected since, first
+// or later on a connection, and until the clock itself shows what it states.
+func TestLink_Received_reportOfAnEarlierRun(t *testing.T) {
+	const old = `{"uptime":432000500,"locks":[{"lockId":"lock-1","status":"unlocked"}]}`
+	for _, first := range []bool{false, true} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint("first ", first, ", again ", again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, g := newGated(t)
+					clock := &hand{now: 200 * time.Hour}
+					l.SetClock(clock.read)
+					report(l, connect(t, l, &conn{number: 1, qos: 1}), []byte(`{"uptime":432000000}`))
+					clock.now += 3 * time.Second
+					restarted := clock.now - time.Second
+					for number := site.ConnectionID(2); number < 6; number++ {
+						k := connect(t, l, &conn{number: number, qos: 1})
+						present := func() {
+							report(l, k, fmt.Appendf(nil, `{"uptime":%d,"locks":[{"lockId":"lock-1","status":"locked"}]}`, (clock.now-restarted).Milliseconds()))
+						}
+						if number == 2 || !first {
+							present()
+						}
+						l.Received(k, "stations/1042/report", []byte(old), again)
+						if payload, got := sentTo(t, l, k, 5*time.Second); got != nil && *got > (clock.now-restarted+5*time.Second).Milliseconds() {
+							t.Errorf("connection %d: behind an old report: sent %s", number, payload)
+						}
+						present()
+						if payload, got := sentTo(t, l, k, 5*time.Second); got == nil || *got != (clock.now-restarted+5*time.Second).Milliseconds()-1 {
+							t.Errorf("connection %d: behind a present report: sent %s", number, payload)
+						}
+						if state, _ := g.State(gate); state.Locks[0].Status != site.Locked {
+							t.Errorf("connection %d: the lock is %s", number, state.Locks[0].Status)
+						}
+						clock.now += 3 * time.Second
+					}
+				})
+			})
+		}
+	}
+}
+
+// A station of which only a stored report was heard is believed with the second report that shows
+// its clock, also where each comes over another connection.
+func TestLink_Received_oneReportEachConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, g := newGated(t)
+		clock := &hand{now: 200 * time.Hour}
+		l.SetClock(clock.read)
+		for i, uptime := range []int{10_000_000, 70_000_000, 70_600_000} {
+			report(l, connect(t, l, &conn{number: site.ConnectionID(i + 1), qos: 1}), fmt.Appendf(nil, `{"uptime":%d,"firmware":"%d"}`, uptime, i))
+			clock.now += 10 * time.Minute
+		}
+		if got := g.Firmware(gate); got != "2" {
+			t.Errorf("the report %s was believed last", got)
+		}
+	})
 }

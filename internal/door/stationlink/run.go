@@ -17,6 +17,9 @@ import "time"
 //     run before, and old; unless it was made after the new run would have begun: then there
 //     was no restart, and the lower report had only been kept.
 //
+// A clock does not leap: a report that leads both what was heard on this connection and on the one
+// before is of an earlier run, however many connections ago that was, and old.
+//
 // The lower of two is believed at once, so that notAfter is never behind the deadline, and the
 // higher with the next report that shows it.
 
@@ -26,15 +29,20 @@ type past struct {
 	highest int64   // the greatest uptime that was stated
 	known   bool
 	ended   time.Duration // when it ended, or an earlier time
+	above   run           // of the latest reports, those that seem to be of an earlier run
 }
 
 // end returns what the next connection is to know, when this one ends.
 func (u *uptimes) end(now time.Duration) *past {
 	best, known := u.best(now)
-	if !known || u.doubt || u.judge.fault != "" {
+	if !known || u.judge.fault != "" {
 		return u.before
 	}
-	return &past{line: best, highest: u.highest.uptime, known: true, ended: now}
+	p := past{line: best, highest: u.highest.uptime, known: true, ended: now}
+	if u.before != nil {
+		p.above = u.before.above
+	}
+	return &p
 }
 
 // mayBegin reports whether a run that states that uptime may have begun after the connection
@@ -76,9 +84,8 @@ func (u *uptimes) beginsRun(next reading) bool {
 // restart forgets the run before. Should the station not have restarted, its next report
 // keeps pace with those that are forgotten.
 func (u *uptimes) restart() {
-	j := judge{began: u.judge.began}
-	j.above.first, j.above.any = u.best(u.highest.arrival)
-	u.judge, u.readings, u.highest = j, nil, reading{}
+	u.before.above.first, u.before.above.any = u.best(u.highest.arrival)
+	u.judge, u.readings, u.highest = judge{began: u.judge.began}, nil, reading{}
 }
 
 // wasHeard reports whether the first report of a connection is older than what was heard on the
@@ -92,13 +99,20 @@ func (u *uptimes) wasHeard(next reading, again bool) bool {
 	return again && next.uptime == b.highest || next.uptime < b.highest && (again || !u.judge.below.keepsPace(next, slowestLink, u.drift))
 }
 
-// isOfRunBefore reports whether a report was made before the station restarted.
+// isOfRunBefore reports whether a report was made before the station restarted: it leads the
+// clock, and either the run before can state it, and the clock is of a new one, or not even that
+// run can. Libraries send what they have stored at the beginning of a connection, or marked.
 func (u *uptimes) isOfRunBefore(next reading, again bool) bool {
+	b := u.before
 	best, known := u.best(next.arrival)
-	if u.before == nil || !known || !u.mayBegin(best) || !u.judge.mayBeStored(next) || next.uptime-best.most(next.arrival, u.drift) <= slowestLink.Milliseconds() {
+	if b == nil || known && !next.leads(best, u.drift) || !again && !u.judge.mayBeStored(next) {
 		return false
 	}
-	old := !u.overlaps(next, best) && (again || !u.judge.above.keepsPace(next, slowestLink, u.drift))
-	u.doubt = old && !u.before.known
+	ofNone := b.known && next.leads(b.line, u.drift)
+	if !ofNone && (!known || !u.mayBegin(best) || u.overlaps(next, best)) {
+		return false
+	}
+	old := again || !b.above.keepsPace(next, slowestLink, u.drift)
+	u.doubt = old && !b.known
 	return old
 }

@@ -50,6 +50,12 @@ func (r reading) most(at time.Duration, drift int64) int64 {
 	return r.uptime + (elapsed+allowance(elapsed, drift))/1e6
 }
 
+// leads reports whether a report is further ahead of a line of the same clock than its delays
+// explain.
+func (r reading) leads(line reading, drift int64) bool {
+	return r.uptime-line.most(r.arrival, drift) > slowestLink.Milliseconds()
+}
+
 // allowance returns how far both clocks may move apart in so many nanoseconds, rounded up.
 func allowance(elapsed, drift int64) int64 {
 	return elapsed/1e6*(drift+ownDrift) + (elapsed%1e6*(drift+ownDrift)+1e6-1)/1e6 // in two parts, so that it never overflows

@@ -165,11 +165,13 @@ func TestAttack_keptReport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		heard, kept, fresh int64 // uptimes: before the reconnection; sent first after it; and then
+		reconnects         bool  // once more, in between
 	}{
-		"of the same run":       {90_000, 75_000, 91_000},
-		"newer than was heard":  {90_000, 90_400, 91_000},
-		"of the run before":     {500_000_000, 500_000_400, 500},
-		"of a short run before": {150_000, 100_000, 20_000},
+		"of the same run":       {90_000, 75_000, 91_000, false},
+		"newer than was heard":  {90_000, 90_400, 91_000, false},
+		"of the run before":     {500_000_000, 500_000_400, 500, false},
+		"of a short run before": {150_000, 100_000, 20_000, false},
+		"of an earlier run":     {500_000_000, 500_000_400, 500, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,6 +183,11 @@ func TestAttack_keptReport(t *testing.T) {
 			before := p.Dial(issued.MQTT)
 			before.Publish("report", report(c.heard))
 			check(t, before.TrySubscribe(1)) // the gateway has read what came before
+			if c.reconnects {
+				before = p.Dial(issued.MQTT)
+				before.Publish("report", report(c.fresh+time.Since(connected).Milliseconds())) // real time: the clock of the station
+				check(t, before.TrySubscribe(1))
+			}
 			s := p.Dial(issued.MQTT)
 			s.Publish("report", report(c.kept))
 			began := time.Now()
