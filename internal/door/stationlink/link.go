@@ -239,7 +239,7 @@ func (l *Link) Received(c Conn, topic string, payload []byte, again bool) {
 			w.apply(func() { l.report(w, payload, again) })
 		}
 	case t.result:
-		l.result(c, payload, again)
+		l.result(c, payload)
 	}
 }
 
@@ -272,9 +272,8 @@ func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
 	w.peer.acknowledge(packetID, outcome)
 }
 
-// result handles a station's result of a command. One that was sent again and is not known
-// yet is of an earlier connection: it does not state how the lock is now.
-func (l *Link) result(c Conn, payload []byte, again bool) {
+// result handles a station's result of a command.
+func (l *Link) result(c Conn, payload []byte) {
 	res, err := parseResult(payload)
 	if err != nil {
 		l.metrics.Refused("result-invalid")
@@ -292,7 +291,7 @@ func (l *Link) result(c Conn, payload []byte, again bool) {
 		l.metrics.Refused("result-unknown-command")
 		return
 	}
-	if w := l.present(c); w != nil && res.lock != 0 && res.status != "" && !again {
+	if w := l.present(c); w != nil && w.statesLock(res) {
 		w.apply(func() { l.presence.LockReported(c.Station(), res.lock, res.status) })
 	}
 }

@@ -847,22 +847,6 @@ func TestLink_Call_payload(t *testing.T) {
 	})
 }
 
-func TestLink_Result_reportsTheLock(t *testing.T) {
-	l, p := newLink(t)
-	c := connect(t, l, &conn{qos: 1})
-	known := false
-	l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return known })
-	results(l, c, result(t, command, "done"))
-	if all := p.all(); slices.Contains(all, "lock 1042 lock-2 unlocked") {
-		t.Errorf("heard %v of a command that nobody knows", all)
-	}
-	known = true
-	results(l, c, result(t, command, "done"))
-	if all := p.all(); !slices.Contains(all, "lock 1042 lock-2 unlocked") {
-		t.Errorf("heard %v", all)
-	}
-}
-
 func FuzzLink_Result(f *testing.F) {
 	f.Add([]byte(`{"id":"0190c8a0-0000-7000-8000-000000000001","result":"done","lockId":"lock-1","status":"unlocked"}`))
 	f.Add([]byte(`{"id":"0190c8a0-0000-7000-8000-000000000001","result":"failed","lockId":7,"status":null}`))

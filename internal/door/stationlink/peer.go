@@ -57,8 +57,8 @@ func (p *peer) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 	now := c.wire.link.clock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.rest = left
-	patience = left
+	c.rest, patience = left, left
+	c.wire.sent[c.command.Lock] = c.command.ID
 	for _, other := range p.calls {
 		if other.wire == c.wire && !other.answered && other.rest > 0 {
 			patience = min(patience, other.rest)

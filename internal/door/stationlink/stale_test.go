@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/door/stationlink"
@@ -70,16 +71,54 @@ func TestLink_Received_reportOfAReplacedConnection(t *testing.T) {
 	}
 }
 
-// A result that a library has kept over a lost connection is known, but does not state how
-// the lock is now.
-func TestLink_Received_resultSentAgain(t *testing.T) {
-	l, p := newLink(t)
-	followed := 0
-	l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { followed++; return true })
-	k := connect(t, l, &conn{qos: 1})
-	l.Received(k, "stations/1042/result", result(t, command, "done"), true)
-	if followed != 1 || strings.Contains(fmt.Sprint(p.all()), "unlocked") {
-		t.Errorf("followed %d times, heard %v", followed, p.all())
+// A result states how the lock is over the connection of its command, once, and until the next
+// command. One that a library has kept over a lost connection is known, and states nothing.
+func TestLink_Received_resultOfALock(t *testing.T) {
+	type station struct {
+		*stationlink.Link
+		t *testing.T
+		k *conn
+	}
+	done := func(s station) { results(s.Link, s.k, result(s.t, command, "done")) }
+	ack := func(s station) { s.Acknowledged(s.k, s.k.sent[len(s.k.sent)-1], 0) }
+	next := func(s station) *conn { return connect(s.t, s.Link, &conn{number: s.k.number + 1, qos: 1}) }
+	for name, c := range map[string]struct {
+		play   func(s station)
+		states int
+	}{
+		"at once":                {func(s station) { done(s); ack(s) }, 1},
+		"after its PUBACK":       {func(s station) { ack(s); done(s) }, 1},
+		"twice":                  {func(s station) { done(s); done(s); ack(s) }, 1},
+		"again":                  {func(s station) { done(s); s.Received(s.k, "stations/1042/result", result(s.t, command, "done"), true) }, 1},
+		"another word behind it": {func(s station) { done(s); ack(s); results(s.Link, s.k, result(s.t, command, "failed")) }, 1},
+		"after the deadline":     {func(s station) { ack(s); <-time.After(6 * time.Second); done(s) }, 1},
+		"next connection":        {func(s station) { s.k = next(s); done(s) }, 0},
+		"next connection, late":  {func(s station) { <-time.After(6 * time.Second); s.k = next(s); done(s) }, 0},
+		"behind the next command": {func(s station) {
+			ack(s)
+			underWay(s.Link, command[:35]+"2", 2, false)
+			done(s)
+			ack(s)
+		}, 0},
+		"of a command that nobody knows": {func(s station) {
+			results(s.Link, s.k, result(s.t, command[:35]+"9", "done"))
+			ack(s)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, p := newLink(t)
+				l.Follow(func(id site.CommandID, _ site.StationID, _ site.LockID, _ site.Outcome) bool { return id == command })
+				k := connect(t, l, &conn{number: 1, qos: 1})
+				outcome := underWay(l, command, 2, false)
+				c.play(station{l, t, k})
+				<-outcome
+				synctest.Wait()
+				if got := strings.Count(fmt.Sprint(p.all()), "lock 1042 lock-2 unlocked"); got != c.states {
+					t.Errorf("%d results state the lock, want %d: %v", got, c.states, p.all())
+				}
+			})
+		})
 	}
 }
 

@@ -3,6 +3,8 @@ package stationlink
 import (
 	"cmp"
 	"sync"
+
+	"gatehouse/internal/site"
 )
 
 // wire is one live connection.
@@ -26,6 +28,7 @@ type wire struct {
 	// The mu of the peer guards what follows.
 	ended   bool
 	uptimes uptimes
+	sent    map[site.LockID]site.CommandID // the last command to each lock, until its first result
 }
 
 func newWire(l *Link, c Conn) *wire {
@@ -37,7 +40,7 @@ func newWire(l *Link, c Conn) *wire {
 	return &wire{
 		link: l, peer: l.peer(c.Station()), conn: c, gone: make(chan struct{}),
 		local: []chan struct{}{whole}, cloud: []chan struct{}{half, whole},
-		uptimes: uptimes{judge: judge{began: l.clock()}},
+		uptimes: uptimes{judge: judge{began: l.clock()}}, sent: make(map[site.LockID]site.CommandID),
 	}
 }
 
@@ -54,6 +57,18 @@ func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
 	}
 	w.peer.results = w.peer.results || terms.Results && !old
 	return old, u.judge.fault != before
+}
+
+// statesLock reports whether a result states how its lock is now: the first one of the last
+// command to that lock, over the connection of the command. Any other may be older than a report.
+func (w *wire) statesLock(res result) bool {
+	w.peer.mu.Lock()
+	defer w.peer.mu.Unlock()
+	if w.sent[res.lock] != res.id {
+		return false
+	}
+	delete(w.sent, res.lock)
+	return true
 }
 
 // follow takes over what is known of the connection before; heard is that where nothing was
