@@ -1,6 +1,7 @@
 package stationlink_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +93,40 @@ func TestLink_Call_answersByResult(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A result that cannot be read fails the command whose id it contains, so that its PUBACK is no
+// success.
+func TestLink_Call_resultThatCannotBeRead(t *testing.T) {
+	const refused = `{"id":"` + string(command) + `","result":"refused"}`
+	for name, c := range map[string]struct {
+		payload string
+		want    site.Outcome
+	}{
+		"trailing NUL":     {refused + "\x00", site.Failed},
+		"byte order mark":  {"\ufeff" + refused, site.Failed},
+		"truncated":        {refused[:len(refused)-1], site.Failed},
+		"in a list":        {"[" + refused + "]", site.Failed},
+		"single quotes":    {strings.ReplaceAll(refused, `"`, `'`), site.Failed},
+		"space before id":  {strings.Replace(refused, `:"`, `:" `, 1), site.Failed},
+		"braces":           {strings.Replace(refused, string(command), "{"+string(command)+"}", 1), site.Failed},
+		"upper case":       {"[" + strings.ToUpper(refused) + "]", site.Failed},
+		"id in a list":     {`{"id":["` + string(command) + `"],"result":"done"}`, site.Failed},
+		"another's id":     {"[" + strings.Replace(refused, "1", "2", 1) + "]", site.Acknowledged},
+		"nothing of an id": {"refused", site.Acknowledged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				k := connect(t, l, &conn{qos: 1})
+				outcome := underWay(l, command, 2, false)
+				results(l, k, []byte(c.payload))
+				l.Acknowledged(k, k.sent[0], 0)
+				if got := <-outcome; got != c.want {
+					t.Errorf("outcome %s, want %s", got, c.want)
+				}
+			})
+		})
 	}
 }

@@ -280,6 +280,7 @@ func (l *Link) result(c Conn, payload []byte) {
 		l.complain("result not understood", c, err)
 	}
 	if res.id == "" {
+		l.peer(c.Station()).failNamed(payload)
 		return
 	}
 	known, right := l.peer(c.Station()).answerCommand(res)

@@ -2,6 +2,7 @@ package stationlink
 
 import (
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,6 +113,18 @@ func (p *peer) answerCommand(res result) (known, right bool) {
 		}
 	}
 	return false, false
+}
+
+// failNamed ends the calls whose command ids a result contains that cannot be read.
+func (p *peer) failNamed(payload []byte) {
+	text := strings.ToLower(string(payload))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		if !c.answered && strings.Contains(text, string(c.command.ID)) {
+			p.answer(c, site.Failed)
+		}
+	}
 }
 
 // finish ends the wait of a call. It returns the answer, "" without one; whether the station has
