@@ -84,4 +84,5 @@ type anyone struct{ stationlink.Presence }
 
 func (anyone) Connected(site.StationID, site.ConnectionID, uint64, string) error { return nil }
 func (anyone) State(site.StationID) (state site.StationState, ok bool)           { return state, ok }
+func (anyone) AnswersByResult(site.StationID) bool                               { return false }
 func (anyone) Heard(site.StationID)                                              {}

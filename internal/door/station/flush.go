@@ -108,7 +108,7 @@ func (l *live) forSaving(now time.Time) SavedState {
 	defer l.mu.Unlock()
 	l.dirty = false
 	return SavedState{
-		At: now, Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
+		At: now, Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware, ByResult: l.byResult,
 		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.standing(), Point: l.point,
 	}
 }

@@ -96,6 +96,29 @@ func TestService_Run_savesWhatChanged(t *testing.T) {
 	})
 }
 
+// How a station answers commands is kept over a restart: until it reports again, its PUBACK alone
+// is no success.
+func TestService_AnswersByResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRun(t, 3)
+		for i, want := range []bool{true, false} {
+			report := []string{`{"answers":"result"}`, `{}`}[i]
+			if err := r.Report(2, []byte(report)); err != nil {
+				t.Fatal(err)
+			}
+			saved := r.turn(1)[0]
+			if len(saved) != 1 || saved[0].ByResult != want {
+				t.Fatalf("%s: saved %+v", report, saved)
+			}
+			m := newMemory()
+			m.stations[2], m.states[2] = site.Station{ID: 2, Locks: 2, Token: token}, saved[0]
+			if next := open(t, config(m, &handClock{now: epoch()})); next.AnswersByResult(2) != want || r.AnswersByResult(2) != want {
+				t.Errorf("%s: by result is not %t", report, want)
+			}
+		}
+	})
+}
+
 // TestService_Run_coarse proves that a station which only says that it is there
 // costs a write in nine minutes, so that a power cut costs ten at most.
 func TestService_Run_coarse(t *testing.T) {

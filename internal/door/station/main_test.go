@@ -315,7 +315,8 @@ func battery(volts float64) *station.Report { return &station.Report{BatteryVolt
 
 // Report applies a report as package stationlink reads it.
 func (f *fixture) Report(id site.StationID, payload []byte) error {
-	r, _ := stationlink.ParseReport(payload)
+	r, terms := stationlink.ParseReport(payload)
+	r.ByResult = terms.Results
 	return f.Service.Report(id, r)
 }
 

@@ -26,6 +26,7 @@ type Report struct {
 	Firmware       *string                            // nil: not stated
 	Locks          [site.MaxLocks + 1]site.LockStatus // by lock id; empty: not stated
 	Doors          [site.MaxLocks + 1]site.DoorStatus // likewise
+	ByResult       bool                               // the station answers each command by a result
 
 	faults int
 	why    string // the first of them
@@ -48,6 +49,8 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 		l.heard = e.now
 		s.applyBattery(l, e, r)
 		l.applyFirmware(e, r)
+		l.dirty = l.dirty || l.byResult != r.ByResult
+		l.byResult = r.ByResult
 		for i, status := range &r.Locks {
 			id, door := site.LockID(i), r.Doors[i]
 			if status == "" && door == "" {

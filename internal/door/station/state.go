@@ -29,6 +29,7 @@ type live struct {
 	low        bool         // the battery is known to be low
 	point      BatteryPoint // of the present day; 0 V: it is saved
 	firmware   string
+	byResult   bool   // it answers each command by a result
 	locks      []lock // lock-1 first, as many as were enrolled
 
 	alarms   []alarm
@@ -82,6 +83,7 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 	if validFirmware(saved.Firmware) {
 		l.firmware = saved.Firmware
 	}
+	l.byResult = saved.ByResult
 	for _, k := range saved.Locks {
 		status, err := site.ParseLockStatus(string(k.Status))
 		if err != nil || !l.enrolled.Load().station.HasLock(k.ID) {
@@ -111,6 +113,12 @@ func (s *Service) State(id site.StationID) (state site.StationState, ok bool) {
 func (s *Service) Firmware(id site.StationID) (name string) {
 	s.with(id, func(l *live) { name = l.firmware })
 	return name
+}
+
+// AnswersByResult reports whether a station answers each command by a result, by its latest report.
+func (s *Service) AnswersByResult(id site.StationID) (byResult bool) {
+	s.with(id, func(l *live) { byResult = l.byResult })
+	return byResult
 }
 
 // state copies the state; mu is held.

@@ -36,6 +36,7 @@ type SavedState struct {
 	Enrolled       time.Time // when the station was enrolled: another one may have its id since
 	BatteryVoltage *float64  // volts; nil until reported
 	Firmware       string    // empty until reported
+	ByResult       bool      // it answers each command by a result
 	LastConnection time.Time
 	Locks          []site.Lock
 	Alarms         []Alarm

@@ -1,12 +1,15 @@
 package stationlink_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/door/stationlink"
+	"gatehouse/internal/health"
+	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
 
@@ -93,6 +96,35 @@ func TestLink_Call_answersByResult(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A station that answers by results does so over a restart of the gateway, until it reports again.
+func TestLink_Call_answersOverARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		report string // to the gateway that has restarted
+		want   site.Outcome
+	}{
+		"no report":        {"", site.Expired},
+		"stated again":     {byResult, site.Expired},
+		"not stated again": {`{}`, site.Acknowledged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before, p := newLink(t)
+				report(before, connect(t, before, &conn{qos: 1}), []byte(byResult))
+				l := stationlink.New(p, &health.Registry{}, metric.New(), slog.New(slog.DiscardHandler))
+				k := connect(t, l, &conn{qos: 1})
+				if c.report != "" {
+					report(l, k, []byte(c.report))
+				}
+				outcome := underWay(l, command, 2, false)
+				l.Acknowledged(k, k.sent[0], 0)
+				if got := <-outcome; got != c.want {
+					t.Errorf("outcome %s, want %s", got, c.want)
+				}
+			})
+		})
 	}
 }
 

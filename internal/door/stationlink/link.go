@@ -69,6 +69,9 @@ type Presence interface {
 	Heard(id site.StationID)
 	// State returns what is known of an enrolled station.
 	State(id site.StationID) (state site.StationState, ok bool)
+	// AnswersByResult reports whether a station answers each command by a result, by its latest
+	// report.
+	AnswersByResult(id site.StationID) bool
 	// Report applies a report; an error says what in it could not be right.
 	Report(id site.StationID, r *station.Report) error
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
@@ -132,7 +135,7 @@ func (l *Link) Connected(c Conn) error {
 		old.replace()
 		l.finish(old)
 	}
-	w.follow(l.heardOf(c.Station()))
+	w.follow(l.heardOf(c.Station()), l.presence.AnswersByResult(c.Station()))
 	if err := l.presence.Connected(c.Station(), c.Number(), c.Generation(), c.Remote()); err != nil {
 		l.forget(c)
 		return errors.Join(errRevoked, err)
@@ -247,13 +250,14 @@ func (l *Link) Received(c Conn, topic string, payload []byte, again bool) {
 // the presence and never ends the connection.
 func (l *Link) report(w *wire, payload []byte, again bool) {
 	report, terms := ParseReport(payload)
-	old, changed := w.hear(terms, again)
+	old, byResult, changed := w.hear(terms, again)
 	if changed {
 		l.reportClocks()
 	}
 	if old {
 		return
 	}
+	report.ByResult = byResult
 	if err := l.presence.Report(w.conn.Station(), report); err != nil {
 		l.complain("report not understood", w.conn, err)
 	}

@@ -34,6 +34,7 @@ type presence struct {
 	heard   []string
 	refuse  error
 	reports error
+	results bool // by the latest report
 }
 
 func (p *presence) note(s string) {
@@ -62,7 +63,12 @@ func (p *presence) State(site.StationID) (state site.StationState, ok bool) { re
 
 func (p *presence) Heard(id site.StationID) { p.note("heard " + id.String()) }
 
-func (p *presence) Report(site.StationID, *station.Report) error { return p.reports }
+func (p *presence) AnswersByResult(site.StationID) bool { return p.results }
+
+func (p *presence) Report(_ site.StationID, r *station.Report) error {
+	p.results = r.ByResult
+	return p.reports
+}
 
 func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.LockStatus) {
 	p.note("lock " + id.String() + " " + lock.String() + " " + string(s))

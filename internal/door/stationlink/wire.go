@@ -45,8 +45,8 @@ func newWire(l *Link, c Conn) *wire {
 }
 
 // hear takes over what a report states of its connection, and reports whether the report is
-// old, and whether the fault of the station's clock is another one than before.
-func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
+// old, whether the station answers by results, and whether the fault of its clock has changed.
+func (w *wire) hear(terms Terms, again bool) (old, byResult, changed bool) {
 	w.peer.mu.Lock()
 	defer w.peer.mu.Unlock()
 	u := &w.uptimes
@@ -56,7 +56,7 @@ func (w *wire) hear(terms Terms, again bool) (old, changed bool) {
 		w.peer.results = false
 	}
 	w.peer.results = w.peer.results || terms.Results && !old
-	return old, u.judge.fault != before
+	return old, w.peer.results, u.judge.fault != before
 }
 
 // statesLock reports whether a result states how its lock is now: the first one of the last
@@ -72,11 +72,12 @@ func (w *wire) statesLock(res result) bool {
 }
 
 // follow takes over what is known of the connection before; heard is that where nothing was
-// stated in this run of the gateway.
-func (w *wire) follow(heard *past) {
+// stated in this run of the gateway. The station answered by results there, or not.
+func (w *wire) follow(heard *past, byResult bool) {
 	w.peer.mu.Lock()
 	defer w.peer.mu.Unlock()
 	w.uptimes.before, w.uptimes.drift = cmp.Or(w.peer.before, heard), w.peer.drift
+	w.peer.results = byResult
 }
 
 // clockFault returns what is wrong with the clock of a station; "" on a connection that has

@@ -33,7 +33,8 @@ type savedState struct {
 	Station  site.StationID `json:"station"`
 	Battery  *float64       `json:"battery"`
 	Firmware string         `json:"firmware"`
-	Heard    int64          `json:"heard"` // milliseconds since 1970 UTC; 0: never
+	ByResult bool           `json:"byResult,omitempty"` // it answers each command by a result
+	Heard    int64          `json:"heard"`              // milliseconds since 1970 UTC; 0: never
 	Locks    []site.Lock    `json:"locks"`
 
 	At     int64           `json:"at"` // a time at which all of this was so: a record up to it adds nothing
@@ -60,7 +61,7 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 				continue
 			}
 			*all.at(s.Station) = savedState{
-				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
+				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware, ByResult: s.ByResult,
 				Heard: toMillis(s.LastConnection), Locks: s.Locks, At: toMillis(s.At), Alarms: s.Alarms,
 			}
 			if err := t.savePoint(s.Station, s.Point); err != nil {
@@ -156,7 +157,8 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	saved := make([]station.SavedState, len(all.Stations))
 	for i, s := range all.Stations {
 		saved[i] = station.SavedState{
-			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms,
+			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, ByResult: s.ByResult,
+			LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms,
 		}
 	}
 	return saved, nil

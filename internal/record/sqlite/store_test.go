@@ -43,7 +43,7 @@ func TestDB_store_roundTrip(t *testing.T) {
 	session := site.Session{ID: "s-1", Account: "a-1", Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1", Client: "curl", Used: site.At(at(3500))}
 	grant := site.Grant{Account: "a-1", Station: 1042, Terms: site.Terms{From: site.At(at(5000)), Hours: hours}}
 	state := station.SavedState{
-		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", LastConnection: at(6000),
+		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", ByResult: true, LastConnection: at(6000),
 		Locks: []site.Lock{{ID: 1, Status: site.Locked, LastUpdated: site.At(at(7000))}, {ID: 2, Status: site.Unknown}},
 	}
 	for what, err := range map[string]error{
