@@ -242,7 +242,7 @@ func (l *Link) Received(c Conn, topic string, payload []byte, again bool) {
 			w.apply(func() { l.report(w, payload, again) })
 		}
 	case t.result:
-		l.result(c, payload)
+		l.result(c, payload, again)
 	}
 }
 
@@ -276,8 +276,8 @@ func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
 	w.peer.acknowledge(packetID, outcome)
 }
 
-// result handles a station's result of a command.
-func (l *Link) result(c Conn, payload []byte) {
+// result handles a station's result of a command; again is as for Received.
+func (l *Link) result(c Conn, payload []byte, again bool) {
 	res, err := parseResult(payload)
 	if err != nil {
 		l.metrics.Refused("result-invalid")
@@ -296,7 +296,7 @@ func (l *Link) result(c Conn, payload []byte) {
 		l.metrics.Refused("result-unknown-command")
 		return
 	}
-	if w := l.present(c); w != nil && w.statesLock(res) {
+	if w := l.present(c); w != nil && w.statesLock(res, again) {
 		w.apply(func() { l.presence.LockReported(c.Station(), res.lock, res.status) })
 	}
 }

@@ -72,7 +72,7 @@ func TestLink_Received_reportOfAReplacedConnection(t *testing.T) {
 }
 
 // A result states how the lock is over the connection of its command, once, and until the next
-// command. One that a library has kept over a lost connection is known, and states nothing.
+// command; over a later one until the first report. One that a library has kept states nothing.
 func TestLink_Received_resultOfALock(t *testing.T) {
 	type station struct {
 		*stationlink.Link
@@ -92,8 +92,17 @@ func TestLink_Received_resultOfALock(t *testing.T) {
 		"again":                  {func(s station) { done(s); s.Received(s.k, "stations/1042/result", result(s.t, command, "done"), true) }, 1},
 		"another word behind it": {func(s station) { done(s); ack(s); results(s.Link, s.k, result(s.t, command, "failed")) }, 1},
 		"after the deadline":     {func(s station) { ack(s); <-time.After(6 * time.Second); done(s) }, 1},
-		"next connection":        {func(s station) { s.k = next(s); done(s) }, 0},
-		"next connection, late":  {func(s station) { <-time.After(6 * time.Second); s.k = next(s); done(s) }, 0},
+		"next connection":        {func(s station) { s.k = next(s); done(s) }, 1},
+		"next connection, late":  {func(s station) { <-time.After(6 * time.Second); s.k = next(s); done(s) }, 1},
+		"next connection, again": {func(s station) {
+			s.k = next(s)
+			s.Received(s.k, "stations/1042/result", result(s.t, command, "done"), true)
+		}, 0},
+		"next connection, behind a report": {func(s station) {
+			s.k = next(s)
+			report(s.Link, s.k, []byte(`{"locks":[{"lockId":"lock-2","status":"locked"}]}`))
+			done(s)
+		}, 0},
 		"behind the next command": {func(s station) {
 			ack(s)
 			underWay(s.Link, command[:35]+"2", 2, false)

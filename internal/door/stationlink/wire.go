@@ -28,7 +28,7 @@ type wire struct {
 	// The mu of the peer guards what follows.
 	ended   bool
 	uptimes uptimes
-	sent    map[site.LockID]site.CommandID // the last command to each lock, until its first result
+	sent    map[site.LockID]site.CommandID // the last command to each lock; "" after its first result
 }
 
 func newWire(l *Link, c Conn) *wire {
@@ -59,15 +59,20 @@ func (w *wire) hear(terms Terms, again bool) (old, byResult, changed bool) {
 	return old, w.peer.results, u.judge.fault != before
 }
 
-// statesLock reports whether a result states how its lock is now: the first one of the last
-// command to that lock, over the connection of the command. Any other may be older than a report.
-func (w *wire) statesLock(res result) bool {
+// statesLock reports whether a result states how its lock is now: over the connection of the last
+// command to that lock, the first one of that command; over a later one, any before the first
+// report, unless a library has kept it. Any other may be older than a report.
+func (w *wire) statesLock(res result, again bool) bool {
 	w.peer.mu.Lock()
 	defer w.peer.mu.Unlock()
-	if w.sent[res.lock] != res.id {
+	last, here := w.sent[res.lock]
+	if !here {
+		return !w.uptimes.original && !again
+	}
+	if last != res.id {
 		return false
 	}
-	delete(w.sent, res.lock)
+	w.sent[res.lock] = ""
 	return true
 }
 

@@ -75,9 +75,7 @@ func TestServer_stream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if n := w.requests(); n != 0 {
-		t.Errorf("%d requests have a place", n)
-	}
+	await.Until(t, "no request has a place", func() bool { return w.requests() == 0 })
 	if _, unfinished := w.pool.Count(); unfinished != 0 {
 		t.Errorf("%d connections can be evicted", unfinished)
 	}
