@@ -226,7 +226,7 @@ func (t *taking) lacks(ctx context.Context, r site.Record, query string) (found 
 func (t *taking) carryState(ctx context.Context) error {
 	stored := "ifnull((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = '" + metaRevoked + "'), 0)"
 	if t.newer == whole {
-		stored = strconv.Itoa(math.MaxInt64)
+		stored = strconv.FormatInt(math.MaxInt64, 10)
 	}
 	for _, text := range []string{
 		"INSERT OR REPLACE INTO meta (key, value) SELECT key, value FROM newer.meta WHERE key IN ('" + metaFloor + "', '" + metaCursor + "', '" + metaStations + "', '" + metaUpdate + "', '" + metaSteps + "')",
