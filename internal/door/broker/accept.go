@@ -93,6 +93,9 @@ func (s *Server) serve(c *Conn) {
 
 // conclude ends a connection whose conversation has ended, up to the last call of the handler.
 func (s *Server) conclude(c *Conn, err error) {
+	if c.replaced.Load() {
+		c.endReplaced()
+	}
 	c.end("", nil)
 	<-c.done
 	reason := c.reason

@@ -59,6 +59,8 @@ type Conn struct {
 	loaded   bool
 	patience patience
 
+	replaced atomic.Bool // another connection of the station takes its place
+
 	ended  atomic.Bool
 	reason string        // of the end; set before done is closed, and then constant
 	done   chan struct{} // closed at the end
@@ -158,6 +160,27 @@ func (c *Conn) end(reason string, farewell []byte) {
 	}
 	_ = c.stream.Close()
 }
+
+// restTimeout bounds how long a new connection waits until what its station has sent over the
+// one before is read.
+const restTimeout = time.Second
+
+// replace ends the connection because another one takes its place, once it has read what the
+// kernel has of it: a station may answer a command, and connect again at once.
+func (c *Conn) replace() {
+	c.replaced.Store(true)
+	if c.socket.endReading() {
+		timer := time.NewTimer(restTimeout)
+		defer timer.Stop()
+		select {
+		case <-c.done:
+		case <-timer.C:
+		}
+	}
+	c.endReplaced()
+}
+
+func (c *Conn) endReplaced() { c.end(reasonTakenOver, disconnect(c.Version(), codeTakenOver)) }
 
 // farewellTimeout bounds the turn of the last packet to be written, and its
 // writing. Neither takes any time, except where a station does not read.

@@ -24,6 +24,9 @@ func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) {
 	s.conns.Go(func() { s.serve(c) })
 }
 
+// Replaced reports whether another connection takes the place of this one.
+func (c *Conn) Replaced() bool { return c.replaced.Load() }
+
 // Expire lets the time of the commands in flight be over.
 func (c *Conn) Expire() {
 	c.writing <- struct{}{}

@@ -59,9 +59,7 @@ func (*hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return t
 // OnSessionEstablish implements [mqtt.Hook]: the station's connection before this
 // one ends, before this one is acknowledged.
 func (h *hook) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
-	h.server.seats.take(connOf(cl), func(before *Conn) {
-		before.end(reasonTakenOver, disconnect(before.Version(), codeTakenOver))
-	})
+	h.server.seats.take(connOf(cl), (*Conn).replace)
 }
 
 // OnSessionEstablished implements [mqtt.Hook]: CONNACK has been written.

@@ -69,6 +69,9 @@ func (s socket) linger(seconds int) {
 	}
 }
 
+// endReading makes reads fail at once that find nothing received, and reports whether it could.
+func (s socket) endReading() bool { return s.tcp != nil && s.tcp.CloseRead() == nil }
+
 // unsent reports whether there are bytes that the peer's kernel has not
 // acknowledged (tcp(7), SIOCOUTQ).
 func (s socket) unsent() bool {

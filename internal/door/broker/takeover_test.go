@@ -39,6 +39,36 @@ func TestServer_takeover(t *testing.T) {
 	}
 }
 
+// A station acknowledges a command and connects again at once: what its kernel has sent over the
+// old connection by then is read, although the gateway had not come to it.
+func TestServer_takeover_readsTheRest(t *testing.T) {
+	handler := newRecorder()
+	entered := make(chan struct{})
+	handler.onReport = func(c *broker.Conn, _ string) {
+		close(entered)
+		await.Until(t, "the take-over", c.Replaced)
+	}
+	g := open(t, setup{handler: handler})
+	old, conn := g.connectAndSubscribe(1, 5, 1)
+	if err := conn.Send(7, 1, says("open"), await.Deadline()); err != nil {
+		t.Fatal(err)
+	}
+	old.send(publication(5, 0, "stations/1/report", 0, "{}"))
+	<-entered
+	old.send(packet(0x40, u16(7)))
+	g.connect(1, 4)
+	old.expect(0x32) // the command
+	if got := old.expectEnd(); fmt.Sprint(got) != fmt.Sprint([][]byte{{0xE0, 0x8E, 0}}) {
+		t.Errorf("the old connection ends with %x", got)
+	}
+	if e := handler.all("ack"); len(e) != 1 || e[0].conn != conn || e[0].id != 7 {
+		t.Errorf("acknowledged: %+v", e)
+	}
+	if n := len(handler.all("disconnected")); n != 0 {
+		t.Errorf("the station was seen offline %d times", n)
+	}
+}
+
 // A connection that took over and was not established takes the one before it along.
 func TestServer_takeover_notEstablished(t *testing.T) {
 	handler := newRecorder()
